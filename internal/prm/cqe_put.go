@@ -1,0 +1,59 @@
+package prm
+
+import "encoding/binary"
+
+// Completion is what a NIC writes into a completion queue entry. Fields that the
+// opcode has no use for are 0; the entry of an error has only the fields up to
+// WQECounter and the syndromes.
+type Completion struct {
+	Opcode         CQEOpcode
+	Owner          uint8 // 0 or 1
+	Solicited      bool
+	QPN            uint32
+	SendOpcode     Opcode
+	UserIndex      uint32 // or shared receive queue number
+	WQECounter     uint16
+	Syndrome       Syndrome
+	VendorSyndrome uint8
+	ByteCount      uint32
+	Imm            uint32
+	RemoteQPN      uint32
+	GRH            bool
+	Timestamp      uint64
+}
+
+// PutCQE writes all of an entry but its last word to the first CQESize bytes of
+// dst; the last word keeps its value. The entry becomes valid when LastWord is
+// stored at CQELastWord afterwards.
+func PutCQE(dst []byte, c Completion) {
+	e := (*[CQESize]byte)(dst)
+	clear(e[:CQELastWord])
+	binary.BigEndian.PutUint32(e[cqeUser:], c.UserIndex&MaxNumber)
+	binary.BigEndian.PutUint32(e[cqeNumber:], uint32(c.SendOpcode)<<24|c.QPN&MaxNumber)
+	if c.Opcode.IsError() {
+		e[cqeVendor], e[cqeSyndrome] = c.VendorSyndrome, byte(c.Syndrome)
+		return
+	}
+	remote := c.RemoteQPN & MaxNumber
+	if c.GRH {
+		remote |= 1 << 28
+	}
+	binary.BigEndian.PutUint32(e[cqeRemote:], remote)
+	binary.BigEndian.PutUint32(e[cqeImm:], c.Imm)
+	binary.BigEndian.PutUint32(e[cqeBytes:], c.ByteCount)
+	binary.BigEndian.PutUint64(e[cqeTimestamp:], c.Timestamp)
+}
+
+// LastWord is the last word of the entry in memory order: one aligned 32-bit
+// store of it puts counter, signature (0) and owner byte in place.
+func LastWord(c Completion) uint32 {
+	own := uint32(c.Opcode)<<4 | uint32(c.Owner&1)
+	if c.Solicited {
+		own |= 2
+	}
+	return BE32(uint32(c.WQECounter)<<16 | own)
+}
+
+// OwnByte is the owner byte of an entry whose last word was loaded as one
+// aligned 32-bit word.
+func OwnByte(lastWord uint32) uint8 { return uint8(BE32(lastWord)) }

@@ -1,0 +1,117 @@
+package prm
+
+import "encoding/binary"
+
+// Flags of a control segment (mlx5dv.h, MLX5_WQE_CTRL_*).
+const (
+	Fence      uint8 = 0x80 // wait for the RDMA READs and atomics before it
+	SmallFence uint8 = 0x20 // wait for the memory key changes before it
+	CQEUpdate  uint8 = 0x08 // complete also in success
+	Solicited  uint8 = 0x02 // the peer's completion is a solicited one
+
+	controlFlags = Fence | SmallFence | CQEUpdate | Solicited
+)
+
+// Largest values that the fields of a send queue entry hold.
+const (
+	MaxUnits  = 63        // DS, 6 bits: an entry is at most 1008 bytes
+	MaxNumber = 1<<24 - 1 // queue pair, completion queue and user index numbers
+	MaxLength = 1<<31 - 1 // bytes of one data segment; bit 31 marks an inline one
+)
+
+// inlineFlag marks the byte count of an inline segment (MLX5_INLINE_SEG).
+const inlineFlag = 1 << 31
+
+// terminatorKey is the lkey of a terminator (MLX5_INVALID_LKEY).
+const terminatorKey = 0x100
+
+// Ctrl is the control segment, the first of every send queue entry:
+//
+//	 0  opmod(8) index(16) opcode(8)
+//	 4  queue pair(24) 0(2) DS(6)
+//	 8  signature(8) stream(16) flags(8)
+//	12  immediate
+//
+// Index is the send queue's counter of blocks at the entry's first block, DS the
+// entry's length in units. Imm is the immediate as a number, sent in network
+// order, or the rkey to invalidate. Signature and stream are not used and 0.
+type Ctrl struct {
+	Opcode Opcode
+	OpMod  uint8
+	Index  uint16
+	QPN    uint32
+	DS     uint8
+	Flags  uint8
+	Imm    uint32
+}
+
+// Segment is a data segment: Length bytes of local memory at Addr, under LKey.
+// Length is 1 to MaxLength: an empty piece of a message gets no segment, since
+// the hardware takes a 0 for 2^31.
+type Segment struct {
+	Addr   uint64
+	LKey   uint32
+	Length uint32
+}
+
+// PutCtrl writes a control segment to the first unit of seg. QPN and DS must be
+// in range.
+func PutCtrl(seg []byte, c Ctrl) {
+	s := (*[Unit]byte)(seg)
+	binary.BigEndian.PutUint32(s[0:], uint32(c.OpMod)<<24|uint32(c.Index)<<8|uint32(c.Opcode))
+	binary.BigEndian.PutUint32(s[4:], c.QPN<<8|uint32(c.DS))
+	binary.BigEndian.PutUint32(s[8:], uint32(c.Flags))
+	binary.BigEndian.PutUint32(s[12:], c.Imm)
+}
+
+// PutRemote writes a remote address segment to the first unit of seg.
+func PutRemote(seg []byte, addr uint64, rkey uint32) {
+	s := (*[Unit]byte)(seg)
+	binary.BigEndian.PutUint64(s[0:], addr)
+	binary.BigEndian.PutUint32(s[8:], rkey)
+	binary.BigEndian.PutUint32(s[12:], 0)
+}
+
+// PutAtomic writes an atomic segment to the first unit of seg. For OpCompareSwap
+// swapAdd is swapped in where compare is found; for OpFetchAdd swapAdd is added
+// and compare not used.
+func PutAtomic(seg []byte, swapAdd, compare uint64) {
+	s := (*[Unit]byte)(seg)
+	binary.BigEndian.PutUint64(s[0:], swapAdd)
+	binary.BigEndian.PutUint64(s[8:], compare)
+}
+
+// PutData writes a data segment to the first unit of seg.
+func PutData(seg []byte, d Segment) {
+	s := (*[Unit]byte)(seg)
+	binary.BigEndian.PutUint32(s[0:], d.Length)
+	binary.BigEndian.PutUint32(s[4:], d.LKey)
+	binary.BigEndian.PutUint64(s[8:], d.Addr)
+}
+
+// InlineHeader is the size of the word in front of inline bytes.
+const InlineHeader = 4
+
+// PutInlineHeader writes the head of an inline segment of n bytes, n > 0, to the
+// first InlineHeader bytes of seg. The bytes follow it, and go on at the ring's
+// start where they reach its end.
+func PutInlineHeader(seg []byte, n int) {
+	binary.BigEndian.PutUint32(seg, uint32(n)|inlineFlag)
+}
+
+// InlineUnits is the length of an inline segment of n bytes, in units.
+func InlineUnits(n int) int { return (InlineHeader + n + Unit - 1) / Unit }
+
+// PutTerminator writes the segment that ends a receive's list before its stride
+// is full to the first unit of seg.
+func PutTerminator(seg []byte) {
+	PutData(seg, Segment{LKey: terminatorKey})
+}
+
+// PutNext writes the link to the next entry, which a shared receive queue's
+// entries start with, to the first unit of seg.
+func PutNext(seg []byte, next uint16) {
+	s := (*[Unit]byte)(seg)
+	*s = [Unit]byte{}
+	binary.BigEndian.PutUint16(s[2:], next)
+}
