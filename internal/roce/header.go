@@ -1,6 +1,9 @@
 package roce
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Header is a packet's headers as plain values, for building one. Only the
 // fields that the opcode carries are looked at. Numbers of 24 bits are cut.
@@ -50,10 +53,8 @@ func (h *Header) Put(b []byte, n int) (payload []byte, size int) {
 // Append appends a whole packet, BTH to pad, to b. It allocates only when b has
 // no room.
 func (h *Header) Append(b, payload []byte) []byte {
-	at := len(b)
-	for range Size(h.Opcode, len(payload)) {
-		b = append(b, 0)
-	}
+	at, size := len(b), Size(h.Opcode, len(payload))
+	b = slices.Grow(b, size)[:at+size]
 	p, _ := h.Put(b[at:], len(payload))
 	copy(p, payload)
 	return b
