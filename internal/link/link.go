@@ -1,0 +1,54 @@
+package link
+
+import (
+	"errors"
+	"net/netip"
+)
+
+// Receiver takes a packet that arrived, and owns it. A link calls it on any
+// goroutine, also on one that is inside Send, and from several at once. It must
+// not block, and must not close the link. It may send; a chain of links whose
+// receivers all send at once recurses.
+type Receiver func(*Packet)
+
+// Link is one address on a network. All methods are safe for concurrent use,
+// also with each other.
+type Link interface {
+	// Addr returns the address of the link, IPv4 never mapped into IPv6.
+	Addr() netip.Addr
+	// MTU returns the largest RoCE path MTU (payload) that the link carries, 256
+	// to 4096. It never changes.
+	MTU() int
+	// Get returns a packet for Send; see the function Get.
+	Get(n int) *Packet
+	// Send takes the packet and sends it from Addr to p.Dst, sooner or later, or
+	// drops and counts it. It does not wait for the receiver. The packets of one
+	// goroutine to one address stay in order but for impairments.
+	Send(p *Packet)
+	// Flush sends what Send only queued. A sender calls it when it has nothing
+	// more to send for now.
+	Flush()
+	// Counters returns what happened so far.
+	Counters() Counters
+	// Close leaves the network. When it returns no call of the receiver runs or
+	// comes any more; packets sent later are dropped. Further calls do nothing
+	// and return nil.
+	Close() error
+}
+
+// Errors of joining a network.
+var (
+	// ErrAddrInUse means that the address, or its port 4791, belongs to another.
+	ErrAddrInUse = errors.New("address in use")
+	// ErrAddr means an address no link can have: invalid, unspecified, multicast.
+	ErrAddr = errors.New("not a unicast address")
+)
+
+// usable returns the address as links write it.
+func usable(addr netip.Addr) (netip.Addr, error) {
+	addr = addr.Unmap()
+	if !addr.IsValid() || addr.IsUnspecified() || addr.IsMulticast() {
+		return netip.Addr{}, ErrAddr
+	}
+	return addr, nil
+}

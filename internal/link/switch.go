@@ -1,0 +1,121 @@
+package link
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+
+	"github.com/farwire/farwire/internal/roce"
+)
+
+// Switch is a network in memory. A packet is delivered on the sender's goroutine,
+// before Send returns; a link that sends to its own address hears itself. The zero
+// value is not usable. All methods are safe for concurrent use.
+type Switch struct {
+	mu    sync.Mutex // guards changes of ports
+	ports atomic.Pointer[map[netip.Addr]*port]
+}
+
+// NewSwitch returns a network with nobody on it.
+func NewSwitch() *Switch {
+	s := new(Switch)
+	s.ports.Store(&map[netip.Addr]*port{})
+	return s
+}
+
+// Join puts a link with this address on the network. It fails with ErrAddrInUse
+// when the address has joined and not left, and with ErrAddr.
+func (s *Switch) Join(addr netip.Addr, r Receiver) (Link, error) {
+	p, err := s.join(addr, r)
+	if err != nil {
+		return nil, fmt.Errorf("join in-memory network as %v: %w", addr, err)
+	}
+	return p, nil
+}
+
+// Has reports whether a link with this address is on the network.
+func (s *Switch) Has(addr netip.Addr) bool { return s.lookup(addr.Unmap()) != nil }
+
+func (s *Switch) join(addr netip.Addr, r Receiver) (*port, error) {
+	addr, err := usable(addr)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lookup(addr) != nil {
+		return nil, ErrAddrInUse
+	}
+	p := &port{net: s, addr: addr, receive: r, gate: newGate()}
+	ports := maps.Clone(*s.ports.Load())
+	ports[addr] = p
+	s.ports.Store(&ports)
+	return p, nil
+}
+
+func (s *Switch) leave(addr netip.Addr) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ports := maps.Clone(*s.ports.Load())
+	delete(ports, addr)
+	s.ports.Store(&ports)
+}
+
+func (s *Switch) lookup(addr netip.Addr) *port { return (*s.ports.Load())[addr] }
+
+// port is a link on a Switch.
+type port struct {
+	net     *Switch
+	addr    netip.Addr
+	receive Receiver
+	gate    gate
+	count   counters
+}
+
+var _ Link = (*port)(nil)
+
+func (p *port) Addr() netip.Addr   { return p.addr }
+func (p *port) MTU() int           { return roce.MaxMTU }
+func (p *port) Get(n int) *Packet  { return Get(n) }
+func (p *port) Flush()             {}
+func (p *port) Counters() Counters { return p.count.snapshot() }
+
+func (p *port) Send(pkt *Packet) {
+	pkt.Src = p.addr
+	if !p.gate.enter() {
+		p.count.drop(pkt, DropClosed)
+		return
+	}
+	defer p.gate.leave()
+	p.send(pkt, p.net.lookup(pkt.Dst.Unmap()))
+}
+
+// send counts and delivers to a port, which may be nil.
+func (p *port) send(pkt *Packet, to *port) {
+	if to == nil || !to.gate.enter() {
+		p.count.drop(pkt, DropUnknown)
+		return
+	}
+	defer to.gate.leave()
+	p.count.countSent(len(pkt.Buf))
+	to.deliver(pkt)
+}
+
+func (p *port) deliver(pkt *Packet) {
+	if !pkt.unseal() {
+		p.count.drop(pkt, DropICRC)
+		return
+	}
+	p.count.countReceived(len(pkt.Buf))
+	p.receive(pkt)
+}
+
+func (p *port) Close() error {
+	if p.gate.shut() {
+		p.net.leave(p.addr)
+	}
+	p.gate.wait()
+	return nil
+}
