@@ -16,6 +16,9 @@ const gateClosed = 1 << 62
 
 func newGate() gate { return gate{idle: make(chan struct{})} }
 
+// closed reports whether the gate was shut.
+func (g *gate) closed() bool { return g.state.Load() >= gateClosed }
+
 // enter reports whether the gate is open; if so leave must follow.
 func (g *gate) enter() bool {
 	for {

@@ -6,9 +6,10 @@ import (
 )
 
 // Receiver takes a packet that arrived, and owns it. A link calls it on any
-// goroutine, also on one that is inside Send, and from several at once. It must
-// not block, and must not close the link. It may send; a chain of links whose
-// receivers all send at once recurses.
+// goroutine, also on one that is inside Send, from several at once, and before
+// the function that makes the link has returned. It must not block, and must not
+// close the link. It may send; a chain of links whose receivers all send at once
+// recurses.
 type Receiver func(*Packet)
 
 // Link is one address on a network. All methods are safe for concurrent use,
@@ -26,7 +27,7 @@ type Link interface {
 	// goroutine to one address stay in order but for impairments.
 	Send(p *Packet)
 	// Flush sends what Send only queued. A sender calls it when it has nothing
-	// more to send for now.
+	// more to send for now. No link here queues; a sender calls it all the same.
 	Flush()
 	// Counters returns what happened so far.
 	Counters() Counters
@@ -44,11 +45,11 @@ var (
 	ErrAddr = errors.New("not a unicast address")
 )
 
-// usable returns the address as links write it.
+// usable returns the address as links write it: unmapped, without a zone.
 func usable(addr netip.Addr) (netip.Addr, error) {
 	addr = addr.Unmap()
 	if !addr.IsValid() || addr.IsUnspecified() || addr.IsMulticast() {
 		return netip.Addr{}, ErrAddr
 	}
-	return addr, nil
+	return addr.WithZone(""), nil
 }

@@ -1,11 +1,16 @@
 package link
 
 import (
-	"encoding/binary"
 	"net/netip"
 	"sync"
 
 	"github.com/farwire/farwire/internal/roce"
+)
+
+// MaxSize is the largest Buf of a packet, and minSize the smallest.
+const (
+	MaxSize = roce.MaxPacket
+	minSize = roce.BTHSize
 )
 
 // Packet is a packet on its way. It has one owner at a time: who got it from Get
@@ -15,21 +20,24 @@ type Packet struct {
 	// Src and Dst are unicast addresses of one family, IPv4 never mapped into
 	// IPv6. A sender sets Dst; the link sets Src.
 	Src, Dst netip.Addr
-	// SrcPort is the UDP source port: of a received packet as it was on the wire,
-	// of a sent one a wish (0 means roce.Port) that UDP links ignore.
+	// SrcPort is the UDP source port; the link sets it.
 	SrcPort uint16
-	// TClass is the IPv4 type of service or IPv6 traffic class: DSCP<<2 | ECN.
+	// TClass is the IPv4 type of service or IPv6 traffic class, DSCP<<2 | ECN. It
+	// is a wish: a system that cannot set or tell it sends and shows 0.
 	TClass uint8
-	// Buf is the packet from its base transport header to its pad.
+	// Buf is the packet from its base transport header to its pad, a multiple of 4
+	// bytes. A sender may shorten it, and lengthen it up to MaxSize.
 	Buf []byte
 
 	sealed bool // Buf ends with an ICRC, to be checked by whoever delivers it
 	pooled bool
-	store  [roce.MaxPacket + roce.ICRCSize]byte
+	store  [storeSize]byte
+	oob    [oobSize]byte // for UDP: control messages
 }
 
-// MaxSize is the largest Buf.
-const MaxSize = roce.MaxPacket
+// storeSize leaves room for the ICRC, and more so that a datagram that is too
+// long is seen to be.
+const storeSize = MaxSize + roce.ICRCSize + 4
 
 var pool = sync.Pool{New: func() any { return new(Packet) }}
 
@@ -39,7 +47,7 @@ func Get(n int) *Packet {
 	p := pool.Get().(*Packet)
 	p.Src, p.Dst, p.SrcPort, p.TClass = netip.Addr{}, netip.Addr{}, 0, 0
 	p.sealed, p.pooled = false, false
-	p.Buf = p.store[:n:MaxSize]
+	p.Buf = p.store[:n]
 	return p
 }
 
@@ -53,6 +61,21 @@ func (p *Packet) Release() {
 	pool.Put(p)
 }
 
+// stamp makes p a packet from this address, and reports whether its size is one
+// that may be sent.
+func (p *Packet) stamp(src netip.Addr) bool {
+	p.Src, p.SrcPort, p.Dst = src, roce.Port, p.Dst.Unmap()
+	return minSize <= p.size() && p.size() <= MaxSize && p.size()%4 == 0
+}
+
+// size is the length of Buf without an ICRC.
+func (p *Packet) size() int {
+	if p.sealed {
+		return len(p.Buf) - roce.ICRCSize
+	}
+	return len(p.Buf)
+}
+
 // clone returns a copy, sealed if p is.
 func (p *Packet) clone() *Packet {
 	c := Get(0)
@@ -61,31 +84,24 @@ func (p *Packet) clone() *Packet {
 	return c
 }
 
-// path is what an ICRC of a packet of ours covers: identification 0, don't
-// fragment, as UDP links send.
+// path is what the ICRC covers of a packet that a link of ours sent:
+// identification 0, don't fragment.
 func (p *Packet) path() roce.Path {
-	port := p.SrcPort
-	if port == 0 {
-		port = roce.Port
-	}
-	return roce.Path{Src: p.Src, Dst: p.Dst, SrcPort: port, DstPort: roce.Port}
+	return roce.Path{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, DstPort: roce.Port}
 }
 
-// seal appends the ICRC.
+// seal appends the ICRC of a stamped packet.
 func (p *Packet) seal() {
 	if p.sealed {
 		return
-	}
-	n := len(p.Buf)
-	if n > 0 && &p.Buf[0] == &p.store[0] {
-		p.Buf = p.store[:n]
 	}
 	path := p.path()
 	p.Buf = roce.AppendICRC(&path, p.Buf)
 	p.sealed = true
 }
 
-// unseal checks the ICRC and takes it off; false means the packet is damaged.
+// unseal checks an ICRC, if there is one, and takes it off; false means the
+// packet is damaged.
 func (p *Packet) unseal() bool {
 	if !p.sealed {
 		return true
@@ -102,9 +118,4 @@ func (p *Packet) unseal() bool {
 func (p *Packet) trim() {
 	p.Buf = p.Buf[:len(p.Buf)-roce.ICRCSize]
 	p.sealed = false
-}
-
-// icrc returns the sealed packet's ICRC bytes.
-func (p *Packet) icrc() uint32 {
-	return binary.LittleEndian.Uint32(p.Buf[len(p.Buf)-roce.ICRCSize:])
 }

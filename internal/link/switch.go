@@ -83,23 +83,25 @@ func (p *port) Flush()             {}
 func (p *port) Counters() Counters { return p.count.snapshot() }
 
 func (p *port) Send(pkt *Packet) {
-	pkt.Src = p.addr
-	if !p.gate.enter() {
+	if !pkt.stamp(p.addr) {
+		p.count.drop(pkt, DropSize)
+		return
+	}
+	p.send(pkt, p.net.lookup(pkt.Dst))
+}
+
+// send counts a stamped packet and delivers it to a port, which may be nil.
+func (p *port) send(pkt *Packet, to *port) {
+	if p.gate.closed() {
 		p.count.drop(pkt, DropClosed)
 		return
 	}
-	defer p.gate.leave()
-	p.send(pkt, p.net.lookup(pkt.Dst.Unmap()))
-}
-
-// send counts and delivers to a port, which may be nil.
-func (p *port) send(pkt *Packet, to *port) {
 	if to == nil || !to.gate.enter() {
 		p.count.drop(pkt, DropUnknown)
 		return
 	}
 	defer to.gate.leave()
-	p.count.countSent(len(pkt.Buf))
+	p.count.countSent(pkt.size())
 	to.deliver(pkt)
 }
 
