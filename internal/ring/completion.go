@@ -1,0 +1,50 @@
+package ring
+
+import "math/bits"
+
+// invalid is the opcode, bits 7:4 of an entry's last byte, of an entry that was
+// never written.
+const invalid = 15
+
+// Completion counts a completion queue. Producer and consumer each have one: the
+// producer writes at Next with the owner bit Owner, the consumer finds the entry
+// there Owned, and each then advances.
+type Completion struct {
+	size  uint32
+	shift uint8 // log2 of size
+	count uint32
+}
+
+// NewCompletion is a completion queue of a power of two of entries, up to
+// MaxCompletions, at its start.
+func NewCompletion(entries uint32) Completion {
+	checkSize(entries, MaxCompletions)
+	return Completion{size: entries, shift: uint8(bits.TrailingZeros32(entries))}
+}
+
+// Size is the number of entries.
+func (c *Completion) Size() uint32 { return c.size }
+
+// Next is the slot of the next entry, below Size.
+func (c *Completion) Next() uint32 { return c.count & (c.size - 1) }
+
+// Owner is the owner bit of the entries of this pass over the ring: 0 on the
+// first, then 1, and so on.
+func (c *Completion) Owner() uint8 { return uint8(c.count>>c.shift) & 1 }
+
+// Owned reports whether the entry at Next, whose last byte is own, was written on
+// this pass and is the consumer's to read.
+func (c *Completion) Owned(own uint8) bool {
+	return own&1 == c.Owner() && own>>4 != invalid
+}
+
+// Advance counts one entry as written, or as read.
+func (c *Completion) Advance() { c.count++ }
+
+// Record is the counter as the doorbell record has it, in 24 bits: the entries
+// consumed.
+func (c *Completion) Record() uint32 { return c.count & 0xffffff }
+
+// Ahead is how many entries a producer is ahead of a consumer whose doorbell
+// record says record. The ring is full when that is Size, and overrun beyond.
+func (c *Completion) Ahead(record uint32) uint32 { return (c.count - record) & 0xffffff }
