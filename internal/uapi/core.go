@@ -68,7 +68,7 @@ func CoreMethods() []Method {
 		}},
 		{"CQ_DESTROY", ObjectCQ, MethodCQDestroy, []Spec{
 			mandatory(object(AttrDestroyCQHandle)),
-			mandatory(structure(out(AttrDestroyCQResp, Size[DestroyCQResp]()))),
+			mandatory(out(AttrDestroyCQResp, Size[DestroyCQResp]())),
 		}},
 		{"QP_CREATE", ObjectQP, MethodQPCreate, []Spec{
 			newObject(AttrCreateQPHandle),
@@ -86,11 +86,11 @@ func CoreMethods() []Method {
 		}},
 		{"QP_DESTROY", ObjectQP, MethodQPDestroy, []Spec{
 			mandatory(object(AttrDestroyQPHandle)),
-			mandatory(structure(out(AttrDestroyQPResp, Size[DestroyQPResp]()))),
+			mandatory(out(AttrDestroyQPResp, Size[DestroyQPResp]())),
 		}},
 		{"SRQ_CREATE", ObjectSRQ, MethodSRQCreate, []Spec{
 			newObject(AttrCreateSRQHandle),
-			object(AttrCreateSRQPD), object(AttrCreateSRQXRCD), object(AttrCreateSRQCQ),
+			mandatory(object(AttrCreateSRQPD)), object(AttrCreateSRQXRCD), object(AttrCreateSRQCQ),
 			mandatory(in(AttrCreateSRQUserHandle, 8)),
 			mandatory(in(AttrCreateSRQMaxWR, 4)),
 			mandatory(in(AttrCreateSRQMaxSGE, 4)),
@@ -105,7 +105,7 @@ func CoreMethods() []Method {
 		}},
 		{"SRQ_DESTROY", ObjectSRQ, MethodSRQDestroy, []Spec{
 			mandatory(object(AttrDestroySRQHandle)),
-			mandatory(structure(out(AttrDestroySRQResp, Size[DestroySRQResp]()))),
+			mandatory(out(AttrDestroySRQResp, Size[DestroySRQResp]())),
 		}},
 		{"MR_DESTROY", ObjectMR, MethodMRDestroy, []Spec{mandatory(object(AttrDestroyMRHandle))}},
 		{"QUERY_MR", ObjectMR, MethodQueryMR, []Spec{
