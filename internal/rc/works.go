@@ -1,0 +1,57 @@
+package rc
+
+// works is the send queue: a ring of tasks under four free-running counters,
+//
+//	head <= current <= begun <= tail
+//
+// Tasks from head on are not completed. Those before begun have sequence
+// numbers. The next packet to send belongs to current, which goes back to an
+// earlier task when packets have to be sent again. Tasks from begun to tail
+// have never been looked at.
+type works struct {
+	ring                       []task // a power of two long
+	head, current, begun, tail uint32
+}
+
+// A task is a work with its place in the sequence of packets.
+type task struct {
+	Work
+	first   seq    // of its first packet
+	packets uint32 // sequence numbers it takes; 0 for OpNop and for a faulty work
+	asked   seq    // READ: where the latest request for it started
+}
+
+// end is the sequence number after the last packet.
+func (t *task) end() seq { return t.first + seq(t.packets) }
+
+// bytes is what a successful completion reports.
+func (t *task) bytes() uint32 {
+	switch {
+	case t.Op == OpNop:
+		return 0
+	case t.Op.isAtomic():
+		return 8
+	}
+	return t.Length
+}
+
+func (w *works) at(i uint32) *task { return &w.ring[i&uint32(len(w.ring)-1)] }
+
+func (w *works) push(x *Work) {
+	if w.tail-w.head == uint32(len(w.ring)) {
+		w.grow()
+	}
+	*w.at(w.tail) = task{Work: *x}
+	w.tail++
+}
+
+func (w *works) grow() {
+	old := *w
+	w.ring = make([]task, 2*len(old.ring))
+	for i := old.head; i != old.tail; i++ {
+		*w.at(i) = *old.at(i)
+	}
+}
+
+// clear forgets all tasks.
+func (w *works) clear() { w.current, w.begun, w.head = w.tail, w.tail, w.tail }
