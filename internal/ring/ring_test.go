@@ -58,6 +58,7 @@ func TestSend(t *testing.T) {
 		require.Equal(t, (start+8)&0xffff, s.Ring())
 		require.False(t, s.Pending())
 
+		require.False(t, s.Retire(uint16(start+3), math.MaxUint32), "wraps to less")
 		// The second entry's completion retires the first too.
 		require.True(t, s.Retire(uint16(start+3), 3))
 		require.EqualValues(t, 6, s.Room())
