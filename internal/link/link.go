@@ -41,15 +41,17 @@ type Link interface {
 var (
 	// ErrAddrInUse means that the address, or its port 4791, belongs to another.
 	ErrAddrInUse = errors.New("address in use")
-	// ErrAddr means an address no link can have: invalid, unspecified, multicast.
+	// ErrAddr means an address no link can have: invalid, unspecified, multicast or broadcast.
 	ErrAddr = errors.New("not a unicast address")
 )
 
 // usable returns the address as links write it: unmapped, without a zone.
 func usable(addr netip.Addr) (netip.Addr, error) {
 	addr = addr.Unmap()
-	if !addr.IsValid() || addr.IsUnspecified() || addr.IsMulticast() {
+	if !addr.IsValid() || addr.IsUnspecified() || addr.IsMulticast() || addr == broadcast {
 		return netip.Addr{}, ErrAddr
 	}
 	return addr.WithZone(""), nil
 }
+
+var broadcast = netip.AddrFrom4([4]byte{255, 255, 255, 255})
