@@ -89,9 +89,13 @@ func (h *Header) putExtended(b []byte, at int) int {
 	return at
 }
 
-// Header returns the packet's headers as values.
+// Header returns the packet's headers as values; zeros for what Parse did not
+// find.
 func (p *Packet) Header() Header {
 	b := p.BTH
+	if b == nil {
+		return Header{}
+	}
 	h := Header{
 		Opcode:       b.Opcode(),
 		Solicited:    b.Solicited(),
