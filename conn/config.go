@@ -55,7 +55,7 @@ type Config struct {
 	Linger time.Duration
 
 	// Release is called once, after the queue is closed and nothing uses the buffers
-	// any more. It may be nil.
+	// any more. It must not call the Conn. It may be nil.
 	Release func()
 }
 

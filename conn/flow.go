@@ -1,0 +1,114 @@
+package conn
+
+// Fields of the immediate data; see the package comment.
+const (
+	immFIN      = 1 << 31
+	immSTOP     = 1 << 30
+	immReserved = 0x3f << 24
+)
+
+// flow is what one side knows about the credits of both directions. It decides what
+// may be sent and checks what is received, and does no I/O. See the package comment.
+type flow struct {
+	window int // receives of the peer that data may use
+	own    int // receives of ours that the peer's data may use
+
+	sent, granted     uint16 // data messages sent; of these, counted by the peer
+	ctlSent, ctlKnown uint8  // the same for control messages
+
+	arrived, freed, reported uint16 // data messages received; receives posted again; last told
+	ctlSeen, ctlReported     uint8  // control messages received; last told
+
+	finWanted, finSent, finSeen    bool
+	stopWanted, stopSent, stopSeen bool
+}
+
+func newFlow(receives, peerReceives int) flow {
+	return flow{window: peerReceives - Reserve, own: receives - Reserve}
+}
+
+// credits returns how many data messages may be sent now.
+func (f *flow) credits() int {
+	if f.finSent || f.stopSeen {
+		return 0
+	}
+	return f.window - int(f.sent-f.granted)
+}
+
+// sendData counts one data message, which needs a credit, and returns its immediate
+// data. last says that no data is left after it.
+func (f *flow) sendData(last bool) uint32 {
+	f.sent++
+	return f.imm(last)
+}
+
+// controlDue reports whether a control message must be sent. dataLeft says that
+// there is data to send before a FIN.
+func (f *flow) controlDue(dataLeft bool) bool {
+	return f.finWanted && !f.finSent && !dataLeft || f.stopDue() || f.reportDue()
+}
+
+// controlAllowed reports whether the peer has a receive for a control message.
+func (f *flow) controlAllowed() bool { return f.ctlSent-f.ctlKnown < Reserve }
+
+// sendControl counts one control message and returns its immediate data.
+func (f *flow) sendControl(dataLeft bool) uint32 {
+	f.ctlSent++
+	return f.imm(!dataLeft)
+}
+
+// receive checks and counts a message of n bytes.
+func (f *flow) receive(n int, imm uint32) error {
+	grants, controls := uint16(imm)-f.granted, uint8(imm>>16)-f.ctlKnown
+	switch {
+	case imm&immReserved != 0:
+		return &ProtocolError{Reason: "unknown bits in immediate data"}
+	case grants > f.sent-f.granted:
+		return &ProtocolError{Reason: "grants for data never sent"}
+	case controls > f.ctlSent-f.ctlKnown:
+		return &ProtocolError{Reason: "count of control messages never sent"}
+	case imm&immFIN != 0 && f.finSeen, imm&immSTOP != 0 && f.stopSeen:
+		return &ProtocolError{Reason: "a flag said twice"}
+	case n > 0 && f.finSeen:
+		return &ProtocolError{Reason: "data after the end of the stream"}
+	case n > 0 && int(f.arrived-f.freed) >= f.own:
+		return &ProtocolError{Reason: "data without credit"}
+	case n == 0 && f.ctlSeen-f.ctlReported >= Reserve:
+		return &ProtocolError{Reason: "control message without credit"}
+	}
+	f.granted += grants
+	f.ctlKnown += controls
+	f.finSeen = f.finSeen || imm&immFIN != 0
+	f.stopSeen = f.stopSeen || imm&immSTOP != 0
+	if n > 0 {
+		f.arrived++
+	} else {
+		f.ctlSeen++
+	}
+	return nil
+}
+
+// free counts a receive that held data and has been posted again.
+func (f *flow) free() { f.freed++ }
+
+// stopDue reports whether STOP must be said. Once the peer has said FIN it is pointless.
+func (f *flow) stopDue() bool { return f.stopWanted && !f.stopSent && !f.finSeen }
+
+func (f *flow) reportDue() bool {
+	return int(f.freed-f.reported) > f.own/2 && !f.finSeen && !f.stopSent
+}
+
+// imm returns the immediate data of the next message and takes note of what it says.
+func (f *flow) imm(last bool) uint32 {
+	v := uint32(f.ctlSeen)<<16 | uint32(f.freed)
+	f.reported, f.ctlReported = f.freed, f.ctlSeen
+	if f.finWanted && !f.finSent && last {
+		f.finSent = true
+		v |= immFIN
+	}
+	if f.stopDue() {
+		f.stopSent = true
+		v |= immSTOP
+	}
+	return v
+}

@@ -1,0 +1,160 @@
+package conn
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"time"
+)
+
+// notified is called by the queue after an armed event, on a goroutine of the queue.
+func (c *Conn) notified() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.armed = false
+	c.progress()
+	if c.rd.parked || c.wr.parked || c.draining {
+		c.arm()
+	}
+	c.settle()
+}
+
+// settle makes sure that what could not be sent yet goes out when it can be,
+// although no caller may be there then.
+func (c *Conn) settle() {
+	if c.pending() {
+		c.arm()
+	}
+}
+
+// arm asks for an event unless one is on its way, and looks once more, since
+// completions that are there already need not cause one.
+func (c *Conn) arm() {
+	if c.armed || c.lost || c.finished {
+		return
+	}
+	c.armed = true
+	if err := c.q.Arm(); err != nil {
+		c.lose(err)
+		return
+	}
+	c.progress()
+}
+
+// progress handles the completions that are there and sends what they allow to be
+// sent. It reports whether there were any.
+func (c *Conn) progress() bool {
+	some := false
+	for !c.lost && !c.finished {
+		n, err := c.q.Poll(c.batch[:])
+		for i := range n {
+			c.handle(&c.batch[i])
+		}
+		some = some || n > 0
+		if err != nil {
+			c.lose(err)
+			return true
+		}
+		if n < len(c.batch) {
+			break
+		}
+	}
+	if some {
+		c.flush()
+	}
+	return some
+}
+
+func (c *Conn) handle(e *Completion) {
+	var known bool
+	if e.Receive {
+		known = c.in.taken(e.ID)
+	} else {
+		known = c.out.done(e.ID)
+	}
+	switch {
+	case !known:
+		c.fail(&resetError{fmt.Errorf("completion of entry %#x, which was not posted", e.ID)}, false)
+	case e.Err != nil:
+		c.fail(&resetError{e.Err}, e.Flushed)
+	case e.Receive:
+		c.receive(int(e.ID), e)
+	default:
+		c.moves++
+		c.wr.signal()
+		c.wakeDrain()
+	}
+}
+
+// receive takes in a message that arrived in receive buffer i.
+func (c *Conn) receive(i int, e *Completion) {
+	var protocol *ProtocolError
+	if errors.As(c.err, &protocol) {
+		return
+	}
+	n := int(e.Bytes)
+	switch {
+	case !e.HasImm:
+		c.fail(&ProtocolError{Reason: "message without immediate data"}, false)
+		return
+	case n > len(c.in.bufs[i].Bytes):
+		c.fail(&ProtocolError{Reason: "message longer than its receive"}, false)
+		return
+	}
+	stopped := c.flow.stopSeen
+	if err := c.flow.receive(n, e.Imm); err != nil {
+		c.fail(err, false)
+		return
+	}
+	c.moves++
+	switch {
+	case n == 0:
+		c.repost(i)
+	case c.in.stopped:
+		c.repostData(i)
+	default:
+		c.in.push(span{slot: i, end: n})
+		c.stats.BytesReceived += uint64(n)
+	}
+	c.stats.MessagesReceived++
+	if c.flow.stopSeen && !stopped {
+		c.out.discard()
+		c.wr.signal()
+	}
+	c.rd.signal()
+	c.wakeDrain()
+}
+
+// fail ends the connection with err. The first reason stays, except that a flush
+// error, which only follows from another, gives way to a better one.
+func (c *Conn) fail(err error, flushed bool) {
+	if c.err != nil && (!c.errFlushed || flushed) {
+		return
+	}
+	c.err, c.errFlushed = err, flushed
+	c.rd.signal()
+	c.wr.signal()
+	c.wakeDrain()
+	if c.control != nil {
+		// Ends watch, which closes the control connection: that tells the peer.
+		c.control.SetReadDeadline(time.Unix(1, 0))
+	}
+}
+
+// lose is fail for a queue that has stopped working.
+func (c *Conn) lose(err error) {
+	c.lost = true
+	if err == nil {
+		err = net.ErrClosed
+	}
+	c.fail(&resetError{err}, false)
+}
+
+func (c *Conn) wakeDrain() {
+	if c.draining {
+		select {
+		case c.drain <- struct{}{}:
+		default:
+		}
+	}
+}

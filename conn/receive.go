@@ -1,0 +1,77 @@
+package conn
+
+// incoming is the receive side: which buffers are posted and what has arrived.
+type incoming struct {
+	bufs    []Buffer
+	posted  []bool
+	arrived fifo[span]
+	stopped bool // the bytes are not wanted any more
+}
+
+// span is the bytes of one message that have not been read.
+type span struct {
+	slot, start, end int
+}
+
+func newIncoming(bufs []Buffer) incoming {
+	in := incoming{bufs: bufs, posted: make([]bool, len(bufs)), arrived: newFIFO[span](len(bufs))}
+	for i := range in.posted {
+		in.posted[i] = true
+	}
+	return in
+}
+
+// taken notes that the queue gave back a buffer, and reports whether it had it.
+func (in *incoming) taken(id uint64) bool {
+	if id >= uint64(len(in.posted)) || !in.posted[id] {
+		return false
+	}
+	in.posted[id] = false
+	return true
+}
+
+func (in *incoming) push(s span) { in.arrived.push(s) }
+
+func (in *incoming) bytes(s span) []byte { return in.bufs[s.slot].Bytes[s.start:s.end] }
+
+// keep puts back what is left of the span that was popped last.
+func (c *Conn) keep(s span) {
+	if s.start < s.end && !c.in.stopped {
+		c.in.arrived.pushFront(s)
+	} else {
+		c.repostData(s.slot)
+	}
+}
+
+// repostData posts a receive again whose bytes are not needed any more, and lets the
+// peer use it.
+func (c *Conn) repostData(i int) {
+	if c.repost(i) {
+		c.flow.free()
+	}
+}
+
+func (c *Conn) repost(i int) bool {
+	if c.err != nil || c.finished {
+		return false
+	}
+	if err := c.q.PostReceive(uint64(i), c.in.bufs[i]); err != nil {
+		c.fail(&resetError{err}, false)
+		return false
+	}
+	c.in.posted[i] = true
+	return true
+}
+
+// stopReading drops what has arrived and tells the peer that no more is wanted.
+func (c *Conn) stopReading() {
+	if c.in.stopped {
+		return
+	}
+	c.in.stopped = true
+	c.flow.stopWanted = true
+	for c.in.arrived.len() > 0 {
+		c.repostData(c.in.arrived.pop().slot)
+	}
+	c.rd.signal()
+}
