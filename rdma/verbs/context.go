@@ -44,7 +44,7 @@ func NewContext(f File, driver DriverID, in, out []byte) (*Context, error) {
 	if err == nil {
 		c.async, err = f.Events(fd)
 		if err != nil {
-			err = c.error("open async events", err, 0)
+			err = fileError(op{name: "open async events"}, err)
 		}
 	}
 	if err != nil {
@@ -57,7 +57,7 @@ func NewContext(f File, driver DriverID, in, out []byte) (*Context, error) {
 // descriptor.
 func (c *Context) create(in, out []byte) (fd int, err error) {
 	var vectors uint32
-	err = c.invoke("get context", 0, uapi.ObjectDevice, uapi.MethodGetContext,
+	err = c.invoke(op{name: "get context"}, uapi.ObjectDevice, uapi.MethodGetContext,
 		outValue(uapi.AttrContextNumCompVectors, &vectors),
 		outValue(uapi.AttrContextCoreSupport, &c.support),
 		AttrIn(uapi.AttrUHWIn, in), AttrOut(uapi.AttrUHWOut, out))
@@ -69,7 +69,7 @@ func (c *Context) create(in, out []byte) (fd int, err error) {
 	}
 	c.vectors = int(vectors)
 	var handle uint32
-	err = c.invoke("allocate async events", 0, uapi.ObjectAsyncEvent, uapi.MethodAsyncEventAlloc,
+	err = c.invoke(op{name: "allocate async events"}, uapi.ObjectAsyncEvent, uapi.MethodAsyncEventAlloc,
 		AttrNewObject(uapi.AttrAsyncEventFD, &handle))
 	return int(handle), err
 }
@@ -77,7 +77,7 @@ func (c *Context) create(in, out []byte) (fd int, err error) {
 func (c *Context) createOld(in, out []byte) (fd int, err error) {
 	var req uapi.GetContext
 	var resp uapi.GetContextResp
-	err = c.write("get context", 0, uapi.CmdGetContext, uapi.Bytes(&req), uapi.Bytes(&resp), in, out)
+	err = c.write(op{name: "get context"}, uapi.CmdGetContext, uapi.Bytes(&req), uapi.Bytes(&resp), in, out)
 	c.vectors = int(resp.NumCompVectors)
 	return int(resp.AsyncFD), err
 }
@@ -115,12 +115,7 @@ func (c *Context) Map(offset int64, length int) (*Page, error) {
 	}
 	p, err := c.file.Map(offset, length)
 	if err != nil {
-		return nil, c.error("map device memory", err, 0)
+		return nil, fileError(op{name: "map device memory"}, err)
 	}
 	return p, nil
-}
-
-// error turns the error of a File into the package's.
-func (c *Context) error(call string, err error, pinned uint64) error {
-	return newSyscallError(call, err, pinned)
 }

@@ -17,12 +17,12 @@ func (c *CompChannel) FD() int32 { return c.fd }
 func (c *Context) CreateCompChannel() (*CompChannel, error) {
 	var req uapi.CreateCompChannel
 	var resp uapi.CreateCompChannelResp
-	if err := c.write("create completion channel", 0, uapi.CmdCreateCompChannel, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil); err != nil {
+	if err := c.write(op{name: "create completion channel"}, uapi.CmdCreateCompChannel, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil); err != nil {
 		return nil, err
 	}
 	ev, err := c.file.Events(int(resp.FD))
 	if err != nil {
-		return nil, c.error("open completion channel", err, 0)
+		return nil, fileError(op{name: "open completion channel"}, err)
 	}
 	return &CompChannel{ev, int32(resp.FD)}, nil
 }
@@ -50,7 +50,7 @@ func (c *Context) CreateCQ(q CreateCQ) (CQ, error) {
 		req.CompChannel = q.Channel.fd
 	}
 	var resp uapi.CreateCQResp
-	err := c.write("create completion queue", q.Pinned, uapi.CmdCreateCQ, uapi.Bytes(&req), uapi.Bytes(&resp), q.In, q.Out)
+	err := c.write(op{name: "create completion queue", pins: true, bytes: q.Pinned}, uapi.CmdCreateCQ, uapi.Bytes(&req), uapi.Bytes(&resp), q.In, q.Out)
 	return CQ{Handle: resp.CQHandle, Entries: resp.Cqe}, err
 }
 
@@ -60,7 +60,7 @@ func (c *Context) CreateCQ(q CreateCQ) (CQ, error) {
 func (c *Context) DestroyCQ(handle uint32) (comp, async uint32, err error) {
 	req := uapi.DestroyCQ{CQHandle: handle}
 	var resp uapi.DestroyCQResp
-	err = c.write("destroy completion queue", 0, uapi.CmdDestroyCQ, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
+	err = c.write(op{name: "destroy completion queue"}, uapi.CmdDestroyCQ, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
 	return resp.CompEventsReported, resp.AsyncEventsReported, err
 }
 
@@ -71,5 +71,5 @@ func (c *Context) ReqNotifyCQ(handle uint32, solicitedOnly bool) error {
 	if solicitedOnly {
 		req.SolicitedOnly = 1
 	}
-	return c.write("arm completion queue", 0, uapi.CmdReqNotifyCQ, uapi.Bytes(&req), nil, nil, nil)
+	return c.write(op{name: "arm completion queue"}, uapi.CmdReqNotifyCQ, uapi.Bytes(&req), nil, nil, nil)
 }

@@ -1,16 +1,29 @@
 package verbs
 
-// A Device is an RDMA device as sysfs describes it.
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/farwire/farwire/internal/uapi"
+)
+
+// A Device is an RDMA device as sysfs describes it. What sysfs does not tell is
+// left zero, except where said otherwise. It is plain data, valid for the moment
+// it was read.
 type Device struct {
 	Name       string // e.g. mlx5_0
 	UverbsName string // e.g. uverbs0
 	Major      uint32 // of the device node
 	Minor      uint32
-	Driver     DriverID // DriverUnknown if sysfs does not tell; see ProbeDriver
+	Driver     DriverID // DriverUnknown if sysfs does not tell; then see ProbeDriver
 	ABI        int      // version of the driver's own interface
-	VendorID   uint16   // PCI ids, 0 if there is no PCI function
+	VendorID   uint16   // PCI ids; 0 if there is no PCI function
 	PartID     uint16
-	Model      string // e.g. ConnectX-7, "" if unknown
+	Model      string // e.g. ConnectX-7
 	NUMANode   int    // -1 if unknown
 	NodeGUID   string
 	Firmware   string
@@ -25,11 +38,176 @@ type Port struct {
 	Number    uint8 // from 1
 	State     PortState
 	LinkLayer LinkLayer
-	LID       uint16
+	LID       uint16 // InfiniBand only, as is SMLID
 	SMLID     uint16
 	Rate      string // e.g. 100 Gb/sec (4X EDR)
-	GIDs      []GIDEntry
+
+	// GIDs are the used slots of the GID table, by rising index. There are gaps,
+	// and a container sees only the GIDs of its own network interfaces, perhaps
+	// none.
+	GIDs []GIDEntry
 }
 
-// Devices lists the RDMA devices of the system.
-func Devices(root string) ([]Device, error) { return nil, nil }
+// Devices lists the RDMA devices of the system, ordered by their uverbs number.
+// It reads root/sys, and Device.Open opens nodes below root/dev; root is "" for
+// the running system. A system without the ib_uverbs module has no devices,
+// which is no error. A device that disappears meanwhile is left out.
+func Devices(root string) ([]Device, error) { return newSysfs(root).devices() }
+
+// verbsClass and coreClass are where the kernel lists user-verbs nodes and RDMA
+// devices.
+const (
+	verbsClass = "class/infiniband_verbs"
+	coreClass  = "class/infiniband"
+)
+
+func (s *sysfs) devices() ([]Device, error) {
+	names, err := s.list(verbsClass, "uverbs")
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("list RDMA devices: %w", err)
+	}
+	if v := s.number(verbsClass + "/abi_version"); v != uapi.ABIVersion {
+		return nil, fmt.Errorf("list RDMA devices: user-verbs interface version %d, not %d: %w", v, uapi.ABIVersion, errors.ErrUnsupported)
+	}
+	var devices []Device
+	for _, n := range names {
+		if d, ok := s.device(n); ok {
+			devices = append(devices, d)
+		}
+	}
+	return devices, nil
+}
+
+// device reads one device. It reports false for one that is being removed: the
+// files that every device has are then unreadable.
+func (s *sysfs) device(uverbs string) (d Device, ok bool) {
+	dir := verbsClass + "/" + uverbs
+	d = Device{Name: s.text(dir + "/ibdev"), UverbsName: uverbs, NUMANode: -1, root: s.root}
+	major, minor, ok := strings.Cut(s.text(dir+"/dev"), ":")
+	if d.Name == "" || !ok {
+		return Device{}, false
+	}
+	ma, err1 := strconv.ParseUint(major, 10, 32)
+	mi, err2 := strconv.ParseUint(minor, 10, 32)
+	if err1 != nil || err2 != nil {
+		return Device{}, false
+	}
+	d.Major, d.Minor = uint32(ma), uint32(mi)
+	d.ABI = s.number(dir + "/abi_version")
+	s.pci(&d, dir+"/device")
+
+	core := coreClass + "/" + d.Name
+	d.NodeGUID = s.text(core + "/node_guid")
+	d.Firmware = s.text(core + "/fw_ver")
+	d.Parent = s.text(core + "/parent")
+	d.Driver = d.guessDriver()
+	ports, err := s.list(core+"/ports", "")
+	if err != nil {
+		return Device{}, false
+	}
+	for _, p := range ports {
+		if n, err := strconv.ParseUint(p, 10, 8); err == nil {
+			d.Ports = append(d.Ports, s.port(core+"/ports/"+p, uint8(n)))
+		}
+	}
+	return d, true
+}
+
+// pci reads what the parent device tells. Soft-RoCE has no parent.
+func (s *sysfs) pci(d *Device, dir string) {
+	d.VendorID = uint16(s.number(dir + "/vendor"))
+	d.PartID = uint16(s.number(dir + "/device"))
+	if d.VendorID == 0 {
+		d.VendorID, d.PartID = parseModalias(s.text(dir + "/modalias"))
+	}
+	if d.VendorID == vendorMellanox {
+		d.Model = mlx5Parts[d.PartID]
+	}
+	if t := s.text(dir + "/numa_node"); t != "" {
+		d.NUMANode = s.number(dir + "/numa_node")
+	}
+}
+
+// guessDriver names the driver where the PCI ids or Soft-RoCE's marks tell. A
+// device name is free to choose, so it decides only where there is no parent.
+func (d *Device) guessDriver() DriverID {
+	switch {
+	case d.Model != "":
+		return DriverMLX5
+	case d.VendorID != 0:
+		return DriverUnknown
+	case d.Parent != "" || strings.HasPrefix(d.Name, "rxe"):
+		return DriverRXE
+	}
+	return DriverUnknown
+}
+
+// parseModalias takes the ids out of, e.g., pci:v000015B3d0000101Dsv….
+func parseModalias(s string) (vendor, part uint16) {
+	rest, ok := strings.CutPrefix(s, "pci:v")
+	if !ok || len(rest) < 17 || rest[8] != 'd' {
+		return 0, 0
+	}
+	v, err1 := strconv.ParseUint(rest[:8], 16, 16)
+	p, err2 := strconv.ParseUint(rest[9:17], 16, 16)
+	if err1 != nil || err2 != nil {
+		return 0, 0
+	}
+	return uint16(v), uint16(p)
+}
+
+func (s *sysfs) port(dir string, n uint8) Port {
+	state, _, _ := strings.Cut(s.text(dir+"/state"), ":")
+	st, _ := strconv.ParseUint(state, 10, 8)
+	p := Port{
+		Number: n, State: PortState(st), LinkLayer: ParseLinkLayer(s.text(dir + "/link_layer")),
+		LID: uint16(s.number(dir + "/lid")), SMLID: uint16(s.number(dir + "/sm_lid")),
+		Rate: s.text(dir + "/rate"),
+	}
+	slots, err := s.list(dir+"/gids", "")
+	if err != nil {
+		return p
+	}
+	for _, slot := range slots {
+		if e, ok := s.gid(dir, slot, p.LinkLayer); ok {
+			p.GIDs = append(p.GIDs, e)
+		}
+	}
+	return p
+}
+
+// gid reads one slot. An empty one reads as zero or not at all, and its type
+// cannot be read, which is also how the slots of other network namespaces look.
+func (s *sysfs) gid(dir, slot string, link LinkLayer) (GIDEntry, bool) {
+	index, err := strconv.Atoi(slot)
+	if err != nil {
+		return GIDEntry{}, false
+	}
+	g, ok := parseSysfsGID(s.text(dir + "/gids/" + slot))
+	if !ok || g.IsZero() {
+		return GIDEntry{}, false
+	}
+	e := GIDEntry{Index: index, GID: g, NetDev: s.text(dir + "/gid_attrs/ndevs/" + slot)}
+	switch s.text(dir + "/gid_attrs/types/" + slot) {
+	case "RoCE v2":
+		e.Type = GIDTypeRoCEv2
+	case "IB/RoCE v1":
+		e.Type = GIDTypeInfiniBand
+		if link == LinkEthernet {
+			e.Type = GIDTypeRoCEv1
+		}
+	default:
+		return GIDEntry{}, false
+	}
+	return e, true
+}
+
+func cmpRoot(root string) string {
+	if root == "" {
+		return string(filepath.Separator)
+	}
+	return root
+}

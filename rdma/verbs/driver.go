@@ -61,7 +61,7 @@ func probe(f File, mem *hostmem.Memory, candidates []DriverID) (DriverID, error)
 		case err == nil:
 			return DriverUnknown, errors.New("probe driver: a command without input was accepted")
 		default:
-			return DriverUnknown, newSyscallError("probe driver", err, 0)
+			return DriverUnknown, fileError(op{name: "probe driver"}, err)
 		}
 	}
 	return DriverUnknown, nil

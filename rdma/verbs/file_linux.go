@@ -1,4 +1,127 @@
 package verbs
 
-// Open opens the device's node.
-func (d Device) Open() (File, error) { return nil, nil }
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/farwire/farwire/internal/uapi"
+	"golang.org/x/sys/unix"
+)
+
+// Open opens the device's node, /dev/infiniband/<UverbsName> or, where that is
+// absent or something else, /dev/char/<Major>:<Minor>. No context is made yet.
+// The error is a *SyscallError whose hint names the usual cause.
+func (d Device) Open() (File, error) {
+	dev := filepath.Join(cmpRoot(d.root), "dev")
+	f, err := d.openNode(filepath.Join(dev, "infiniband", d.UverbsName))
+	if err == nil {
+		return f, nil
+	}
+	if f, err := d.openNode(filepath.Join(dev, "char", fmt.Sprintf("%d:%d", d.Major, d.Minor))); err == nil {
+		return f, nil
+	}
+	return nil, err
+}
+
+// openNode opens path if it is the device: names in /dev can be stale.
+func (d Device) openNode(path string) (File, error) {
+	fd, err := unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, openError(path, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		_ = unix.Close(fd)
+		return nil, openError(path, err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(uint64(st.Rdev)) != d.Major || unix.Minor(uint64(st.Rdev)) != d.Minor {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("open %s: not the character device %d:%d of %s", path, d.Major, d.Minor, d.Name)
+	}
+	return &node{fd: fd, path: path}, nil
+}
+
+// A node is an open device node.
+type node struct {
+	path  string
+	pages atomic.Int64 // mapped
+
+	mu     sync.RWMutex // held for reading while fd is in use
+	fd     int
+	closed bool
+}
+
+var _ File = (*node)(nil)
+
+func (n *node) Ioctl(cmd []byte) error {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.closed {
+		return syscall.EBADF
+	}
+	for {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(n.fd), uapi.RDMAVerbsIoctl, uintptr(unsafe.Pointer(unsafe.SliceData(cmd))))
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+		default:
+			return errno
+		}
+	}
+}
+
+func (n *node) Map(offset int64, length int) (*Page, error) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	if n.closed {
+		return nil, syscall.EBADF
+	}
+	mem, err := unix.Mmap(n.fd, offset, length, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, err
+	}
+	n.pages.Add(1)
+	return NewPage(mem, nil, func() error {
+		n.pages.Add(-1)
+		return os.NewSyscallError("munmap", unix.Munmap(mem))
+	}), nil
+}
+
+func (n *node) Events(fd int) (EventFile, error) {
+	if err := unix.SetNonblock(fd, true); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), n.path+" events")
+	// A file that the poller did not take has no deadlines, and a Read of it
+	// could not be interrupted.
+	if err := f.SetReadDeadline(time.Time{}); err != nil {
+		return nil, fmt.Errorf("%w (closing: %v)", err, f.Close())
+	}
+	return f, nil
+}
+
+// Close also reports pages that are still mapped, because they keep the context
+// and its queue pairs alive in the kernel.
+func (n *node) Close() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.closed {
+		return os.ErrClosed
+	}
+	n.closed = true
+	if err := unix.Close(n.fd); err != nil {
+		return os.NewSyscallError("close", err)
+	}
+	if mapped := n.pages.Load(); mapped != 0 {
+		return fmt.Errorf("close %s: %d pages are still mapped and keep the context alive", n.path, mapped)
+	}
+	return nil
+}

@@ -37,7 +37,7 @@ func (c *Context) gidTable(room int) ([]uapi.GIDEntry, error) {
 	size := uapi.Size[uapi.GIDEntry]()
 	raw := make([]byte, room*size)
 	var n uint64
-	err := c.invoke("query GID table", 0, uapi.ObjectDevice, uapi.MethodQueryGIDTable,
+	err := c.invoke(op{name: "query GID table"}, uapi.ObjectDevice, uapi.MethodQueryGIDTable,
 		AttrConst(uapi.AttrGIDTableEntrySize, uint64(size)),
 		AttrOut(uapi.AttrGIDTableEntries, raw),
 		outValue(uapi.AttrGIDTableNumEntries, &n))

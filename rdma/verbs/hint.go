@@ -1,37 +1,68 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 )
 
-// hintFor returns the likely cause and remedy of an errno of a command that
-// asked the kernel to pin the given number of bytes, and whether it is the
-// locked-memory limit.
-func hintFor(errno syscall.Errno, pinned uint64) (hint string, locked bool) {
+// fileError turns the error of a File's method into the package's. An error
+// that is no errno breaks the File's contract and is passed on as it is.
+func fileError(o op, err error) error {
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return fmt.Errorf("%s: %w", o.name, err)
+	}
+	e := &SyscallError{Call: o.name, Errno: errno}
 	switch errno {
 	case syscall.ENOMEM, syscall.EPERM:
-		if pinned > 0 {
-			return fmt.Sprintf("pinning %d bytes; %s; raise it or grant CAP_IPC_LOCK", pinned, memlock()), true
+		if o.pins {
+			e.Hint, e.locked = o.memlockHint(), true
 		}
 	case syscall.EIO, syscall.ENODEV:
-		return "the device was removed", false
+		e.Hint = "the device was removed"
 	case syscall.EPROTONOSUPPORT:
-		return "this kernel or driver does not know the command", false
+		e.Hint = "this kernel or driver does not know the command"
 	case syscall.ENOTTY:
-		return "this kernel has no user-verbs ioctls; Linux 5.4 or newer is needed", false
+		e.Hint = "this kernel has no user-verbs ioctls; Linux 5.4 or newer is needed"
 	}
-	return "", false
+	return e
 }
 
-// memlock describes the locked-memory limit. Tests replace it.
-var memlock = func() string {
-	cur, ok := memlockLimit()
-	switch {
-	case !ok:
-		return "the locked-memory limit (RLIMIT_MEMLOCK) is unknown"
-	case cur == ^uint64(0):
-		return "the locked-memory limit (RLIMIT_MEMLOCK) is unlimited"
+func (o op) memlockHint() string {
+	asked := "memory has to be locked"
+	if o.bytes > 0 {
+		asked = fmt.Sprintf("%d bytes have to be locked", o.bytes)
 	}
-	return fmt.Sprintf("the locked-memory limit (RLIMIT_MEMLOCK) is %d bytes", cur)
+	return fmt.Sprintf("%s, %s; raise it or grant CAP_IPC_LOCK", asked, memlockText(memlockLimit()))
+}
+
+func memlockText(limit uint64, known bool) string {
+	const name = "the locked-memory limit (RLIMIT_MEMLOCK)"
+	switch {
+	case !known:
+		return name + " is unknown"
+	case limit == ^uint64(0):
+		return name + " is unlimited"
+	}
+	return fmt.Sprintf("%s is %d bytes", name, limit)
+}
+
+// openError is the error of opening a device node.
+func openError(path string, err error) error {
+	o := op{name: "open " + path}
+	var errno syscall.Errno
+	if !errors.As(err, &errno) {
+		return fmt.Errorf("%s: %w", o.name, err)
+	}
+	e := &SyscallError{Call: o.name, Errno: errno}
+	switch errno {
+	case syscall.EACCES, syscall.EPERM:
+		e.Hint = "check the node's permissions, the container's device cgroup (character major 231) and the RDMA network namespace"
+	case syscall.ENOENT:
+		e.Hint = "is the module ib_uverbs loaded, and mlx5_ib for a ConnectX, and the node passed into this container?"
+	case syscall.ENXIO, syscall.ENODEV, syscall.EIO:
+		e.Hint = "the device was removed"
+	}
+	return e
 }

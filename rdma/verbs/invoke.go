@@ -1,10 +1,8 @@
 package verbs
 
 import (
-	"errors"
 	"fmt"
 	"os"
-	"syscall"
 
 	"github.com/farwire/farwire/internal/uapi"
 )
@@ -75,19 +73,26 @@ func outValue[T any](id uint16, v *T) Attr { return AttrOut(id, uapi.Bytes(v)) }
 // driver. call is the name used in errors. Outputs and handles are stored only
 // if it succeeds.
 func (c *Context) Invoke(call string, object, method uint16, attrs ...Attr) error {
-	return c.invoke(call, 0, object, method, attrs...)
+	return c.invoke(op{name: call}, object, method, attrs...)
+}
+
+// An op is what a command does, for errors.
+type op struct {
+	name  string
+	pins  bool   // the kernel pins memory for it
+	bytes uint64 // how much, 0 if not known
 }
 
 // write issues a command through INVOKE_WRITE. req and resp are the core
 // structures, in and out the driver's parts; any may be empty.
-func (c *Context) write(call string, pinned uint64, cmd uint32, req, resp, in, out []byte) error {
-	return c.invoke(call, pinned, uapi.ObjectDevice, uapi.MethodInvokeWrite,
+func (c *Context) write(o op, cmd uint32, req, resp, in, out []byte) error {
+	return c.invoke(o, uapi.ObjectDevice, uapi.MethodInvokeWrite,
 		AttrConst(uapi.AttrWriteCmd, uint64(cmd)),
 		AttrIn(uapi.AttrCoreIn, req), AttrOut(uapi.AttrCoreOut, resp),
 		AttrIn(uapi.AttrUHWIn, in), AttrOut(uapi.AttrUHWOut, out))
 }
 
-func (c *Context) invoke(call string, pinned uint64, object, method uint16, attrs ...Attr) error {
+func (c *Context) invoke(o op, object, method uint16, attrs ...Attr) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	if c.closed {
@@ -95,7 +100,7 @@ func (c *Context) invoke(call string, pinned uint64, object, method uint16, attr
 	}
 	mem, err := c.scratch.get(room(attrs))
 	if err != nil {
-		return fmt.Errorf("%s: %w", call, err)
+		return fmt.Errorf("%s: %w", o.name, err)
 	}
 	defer c.scratch.put(mem)
 
@@ -108,10 +113,10 @@ func (c *Context) invoke(call string, pinned uint64, object, method uint16, attr
 	}
 	b, err := cmd.Bytes()
 	if err != nil {
-		return fmt.Errorf("%s: %w", call, err)
+		return fmt.Errorf("%s: %w", o.name, err)
 	}
 	if err := c.file.Ioctl(b); err != nil {
-		return c.error(call, err, pinned)
+		return fileError(o, err)
 	}
 	for i, a := range attrs {
 		switch a.kind {
@@ -151,15 +156,4 @@ func room(attrs []Attr) int {
 		lengths[i] = len(a.bytes)
 	}
 	return uapi.Room(lengths...)
-}
-
-// newSyscallError wraps err, the error of a File's method. An error that is no
-// errno breaks the File's contract and is passed on as it is.
-func newSyscallError(call string, err error, pinned uint64) error {
-	var errno syscall.Errno
-	if !errors.As(err, &errno) {
-		return fmt.Errorf("%s: %w", call, err)
-	}
-	hint, locked := hintFor(errno, pinned)
-	return &SyscallError{Call: call, Errno: errno, Hint: hint, locked: locked}
 }

@@ -7,14 +7,14 @@ import "github.com/farwire/farwire/internal/uapi"
 func (c *Context) AllocPD(out []byte) (handle uint32, err error) {
 	var req uapi.AllocPD
 	var resp uapi.AllocPDResp
-	err = c.write("allocate protection domain", 0, uapi.CmdAllocPD, uapi.Bytes(&req), uapi.Bytes(&resp), nil, out)
+	err = c.write(op{name: "allocate protection domain"}, uapi.CmdAllocPD, uapi.Bytes(&req), uapi.Bytes(&resp), nil, out)
 	return resp.PDHandle, err
 }
 
 // DeallocPD frees a protection domain. EBUSY means that something still uses it.
 func (c *Context) DeallocPD(handle uint32) error {
 	req := uapi.DeallocPD{PDHandle: handle}
-	return c.write("free protection domain", 0, uapi.CmdDeallocPD, uapi.Bytes(&req), nil, nil, nil)
+	return c.write(op{name: "free protection domain"}, uapi.CmdDeallocPD, uapi.Bytes(&req), nil, nil, nil)
 }
 
 // RegMR is the request of [Context.RegMR].
@@ -42,7 +42,7 @@ func (c *Context) RegMR(r RegMR) (MR, error) {
 		PDHandle: r.PD, AccessFlags: uint32(c.access(r.Access)),
 	}
 	var resp uapi.RegMRResp
-	err := c.write("register memory", r.Length, uapi.CmdRegMR, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
+	err := c.write(op{name: "register memory", pins: true, bytes: r.Length}, uapi.CmdRegMR, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
 	return MR{Handle: resp.MRHandle, LKey: resp.Lkey, RKey: resp.Rkey}, err
 }
 
@@ -60,7 +60,7 @@ type RegDmabufMR struct {
 // 5.12 and a driver that can (errors.ErrUnsupported otherwise).
 func (c *Context) RegDmabufMR(r RegDmabufMR) (MR, error) {
 	var m MR
-	err := c.invoke("register dma-buf", 0, uapi.ObjectMR, uapi.MethodRegDmabufMR,
+	err := c.invoke(op{name: "register dma-buf"}, uapi.ObjectMR, uapi.MethodRegDmabufMR,
 		AttrNewObject(uapi.AttrRegDmabufHandle, &m.Handle),
 		outValue(uapi.AttrRegDmabufLKey, &m.LKey),
 		outValue(uapi.AttrRegDmabufRKey, &m.RKey),
@@ -77,7 +77,7 @@ func (c *Context) RegDmabufMR(r RegDmabufMR) (MR, error) {
 // before.
 func (c *Context) DeregMR(handle uint32) error {
 	req := uapi.DeregMR{MRHandle: handle}
-	return c.write("deregister memory", 0, uapi.CmdDeregMR, uapi.Bytes(&req), nil, nil, nil)
+	return c.write(op{name: "deregister memory"}, uapi.CmdDeregMR, uapi.Bytes(&req), nil, nil, nil)
 }
 
 func (c *Context) access(a Access) Access {

@@ -52,7 +52,7 @@ func (c *Context) CreateQP(q CreateQP) (QP, error) {
 		req.SRQHandle, req.IsSRQ = *q.SRQ, 1
 	}
 	var resp uapi.CreateQPResp
-	err := c.write("create queue pair", q.Pinned, uapi.CmdCreateQP, uapi.Bytes(&req), uapi.Bytes(&resp), q.In, q.Out)
+	err := c.write(op{name: "create queue pair", pins: true, bytes: q.Pinned}, uapi.CmdCreateQP, uapi.Bytes(&req), uapi.Bytes(&resp), q.In, q.Out)
 	return QP{Handle: resp.QPHandle, QPN: resp.Qpn, Cap: QPCap{
 		SendWR: resp.MaxSendWR, RecvWR: resp.MaxRecvWR,
 		SendSGE: resp.MaxSendSGE, RecvSGE: resp.MaxRecvSGE, Inline: resp.MaxInlineData,
@@ -64,7 +64,7 @@ func (c *Context) CreateQP(q CreateQP) (QP, error) {
 func (c *Context) DestroyQP(handle uint32) (async uint32, err error) {
 	req := uapi.DestroyQP{QPHandle: handle}
 	var resp uapi.DestroyQPResp
-	err = c.write("destroy queue pair", 0, uapi.CmdDestroyQP, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
+	err = c.write(op{name: "destroy queue pair"}, uapi.CmdDestroyQP, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
 	return resp.EventsReported, err
 }
 
@@ -75,7 +75,7 @@ func (c *Context) PostSend(handle uint32) error {
 	// and uses it for nothing else when there are no work requests.
 	req := uapi.PostSend{QPHandle: handle, WqeSize: 128}
 	var resp uapi.PostSendResp
-	return c.write("post send", 0, uapi.CmdPostSend, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
+	return c.write(op{name: "post send"}, uapi.CmdPostSend, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
 }
 
 func bit(b bool) uint8 {

@@ -87,7 +87,7 @@ func (c *Context) ModifyQP(handle uint32, a QPAttr, mask QPMask) error {
 	if mask&MaskState != 0 {
 		call += " to " + a.State.String()
 	}
-	return c.write(call, 0, uapi.CmdModifyQP, uapi.Bytes(&req), nil, nil, nil)
+	return c.write(op{name: call}, uapi.CmdModifyQP, uapi.Bytes(&req), nil, nil, nil)
 }
 
 // QueryQP returns the attributes and capacities of a queue pair. mask is a hint
@@ -95,7 +95,7 @@ func (c *Context) ModifyQP(handle uint32, a QPAttr, mask QPMask) error {
 func (c *Context) QueryQP(handle uint32, mask QPMask) (QPAttr, QPCap, error) {
 	req := uapi.QueryQP{QPHandle: handle, AttrMask: uint32(mask)}
 	var r uapi.QueryQPResp
-	if err := c.write("query queue pair", 0, uapi.CmdQueryQP, uapi.Bytes(&req), uapi.Bytes(&r), nil, nil); err != nil {
+	if err := c.write(op{name: "query queue pair"}, uapi.CmdQueryQP, uapi.Bytes(&req), uapi.Bytes(&r), nil, nil); err != nil {
 		return QPAttr{}, QPCap{}, err
 	}
 	attr := QPAttr{

@@ -53,7 +53,7 @@ type DeviceAttrEx struct {
 func (c *Context) QueryDevice() (DeviceAttr, error) {
 	var req uapi.QueryDevice
 	var resp uapi.QueryDeviceResp
-	if err := c.write("query device", 0, uapi.CmdQueryDevice, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil); err != nil {
+	if err := c.write(op{name: "query device"}, uapi.CmdQueryDevice, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil); err != nil {
 		return DeviceAttr{}, err
 	}
 	return deviceAttr(&resp), nil
@@ -64,7 +64,7 @@ func (c *Context) QueryDevice() (DeviceAttr, error) {
 func (c *Context) QueryDeviceEx(in, out []byte) (DeviceAttrEx, error) {
 	var req uapi.ExQueryDevice
 	var r uapi.ExQueryDeviceResp
-	if err := c.write("query device", 0, uapi.CmdExQueryDevice, uapi.Bytes(&req), uapi.Bytes(&r), in, out); err != nil {
+	if err := c.write(op{name: "query device"}, uapi.CmdExQueryDevice, uapi.Bytes(&req), uapi.Bytes(&r), in, out); err != nil {
 		return DeviceAttrEx{}, err
 	}
 	return DeviceAttrEx{
@@ -113,7 +113,7 @@ type PortAttr struct {
 func (c *Context) QueryPort(port uint8) (PortAttr, error) {
 	req := uapi.QueryPort{PortNum: port}
 	var r uapi.QueryPortResp
-	if err := c.write("query port", 0, uapi.CmdQueryPort, uapi.Bytes(&req), uapi.Bytes(&r), nil, nil); err != nil {
+	if err := c.write(op{name: "query port"}, uapi.CmdQueryPort, uapi.Bytes(&req), uapi.Bytes(&r), nil, nil); err != nil {
 		return PortAttr{}, err
 	}
 	return PortAttr{
