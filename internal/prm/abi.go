@@ -80,6 +80,48 @@ type AllocContextResponse struct {
 	DumpFillKey       uint32
 }
 
+// Bits of QueryDeviceResponse.Flags (MLX5_IB_QUERY_DEV_RESP_*).
+const (
+	DeviceCompress128   = 1 << 0
+	DevicePad128        = 1 << 1
+	DevicePacketCredits = 1 << 2
+	DeviceScatterDCT    = 1 << 3
+)
+
+// QueryDeviceResponse is struct mlx5_ib_query_device_resp, the driver's part of the
+// extended device query. The NIC's driver fills what fits into the room given.
+type QueryDeviceResponse struct {
+	_                  structs.HostLayout
+	CompMask           uint32
+	ResponseLength     uint32
+	MaxTSO             uint32
+	TSOTypes           uint32
+	HashFields         uint64
+	HashFunction       uint8
+	Reserved0          [7]uint8
+	CompressionMax     uint32
+	CompressionFormats uint32
+	RateMin            uint32 // kbit/s
+	RateMax            uint32
+	RateTypes          uint32
+	RateFlags          uint8
+	Reserved1          [3]uint8
+	MultiPacketSend    uint32
+	Flags              uint32
+	ParsingOffloads    uint32
+	ParsingTypes       uint32
+	MinLogStride       uint32
+	MaxLogStride       uint32
+	MinLogStrides      uint32
+	MaxLogStrides      uint32
+	StridingTypes      uint32
+	Reserved2          uint32
+	TunnelOffloads     uint32
+	MaxLogStreams      uint8
+	MaxLogErrStreams   uint8
+	Reserved3          uint16
+}
+
 // AllocPDResponse is struct mlx5_ib_alloc_pd_resp. The kernel writes it
 // unconditionally: a command without room for it fails with EFAULT.
 type AllocPDResponse struct {
@@ -215,17 +257,18 @@ type ModifyQPResponse struct {
 
 // The sizes the kernel expects; a struct of another size does not compile.
 var (
-	_ [32]byte = [unsafe.Sizeof(AllocContextRequest{})]byte{}
-	_ [72]byte = [unsafe.Sizeof(AllocContextResponse{})]byte{}
-	_ [4]byte  = [unsafe.Sizeof(AllocPDResponse{})]byte{}
-	_ [32]byte = [unsafe.Sizeof(CreateCQRequest{})]byte{}
-	_ [8]byte  = [unsafe.Sizeof(CreateCQResponse{})]byte{}
-	_ [56]byte = [unsafe.Sizeof(CreateQPRequest{})]byte{}
-	_ [40]byte = [unsafe.Sizeof(CreateQPResponse{})]byte{}
-	_ [32]byte = [unsafe.Sizeof(CreateSRQRequest{})]byte{}
-	_ [8]byte  = [unsafe.Sizeof(CreateSRQResponse{})]byte{}
-	_ [16]byte = [unsafe.Sizeof(ModifyQPRequest{})]byte{}
-	_ [16]byte = [unsafe.Sizeof(ModifyQPResponse{})]byte{}
+	_ [32]byte  = [unsafe.Sizeof(AllocContextRequest{})]byte{}
+	_ [72]byte  = [unsafe.Sizeof(AllocContextResponse{})]byte{}
+	_ [104]byte = [unsafe.Sizeof(QueryDeviceResponse{})]byte{}
+	_ [4]byte   = [unsafe.Sizeof(AllocPDResponse{})]byte{}
+	_ [32]byte  = [unsafe.Sizeof(CreateCQRequest{})]byte{}
+	_ [8]byte   = [unsafe.Sizeof(CreateCQResponse{})]byte{}
+	_ [56]byte  = [unsafe.Sizeof(CreateQPRequest{})]byte{}
+	_ [40]byte  = [unsafe.Sizeof(CreateQPResponse{})]byte{}
+	_ [32]byte  = [unsafe.Sizeof(CreateSRQRequest{})]byte{}
+	_ [8]byte   = [unsafe.Sizeof(CreateSRQResponse{})]byte{}
+	_ [16]byte  = [unsafe.Sizeof(ModifyQPRequest{})]byte{}
+	_ [16]byte  = [unsafe.Sizeof(ModifyQPResponse{})]byte{}
 )
 
 // Bytes is the memory of *v, which must be a struct without Go pointers: one of

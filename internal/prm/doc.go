@@ -14,9 +14,10 @@
 // names and values rdma-core's providers/mlx5 (mlx5dv.h) gives them.
 package prm
 
-// Unit is the size of a segment of a work queue entry, in bytes.
-const Unit = 16
-
-// Block is the size of a basic block of a send queue, in bytes: entries start
-// on blocks, and the hardware counts a send queue in them.
-const Block = 64
+// Sizes of send queue entries, in bytes: they consist of segments of one or more
+// units, and start on blocks, in which the hardware counts the queue.
+const (
+	Unit       = 16
+	Block      = 64
+	BlockUnits = Block / Unit
+)
