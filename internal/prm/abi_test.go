@@ -1,0 +1,195 @@
+package prm
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// abiStruct pairs one of the package's structs with the kernel's, field by field
+// in the package's order; "" is a field that the kernel's header does not name
+// the same way.
+type abiStruct struct {
+	value  any
+	name   string
+	fields string
+}
+
+var abiStructs = []abiStruct{
+	{AllocContextRequest{}, "mlx5_ib_alloc_ucontext_req_v2",
+		"total_num_bfregs num_low_latency_bfregs flags comp_mask max_cqe_version reserved0 reserved1 reserved2 lib_caps"},
+	{AllocContextResponse{}, "mlx5_ib_alloc_ucontext_resp",
+		"qp_tab_size bf_reg_size tot_bfregs cache_line_size max_sq_desc_sz max_rq_desc_sz max_send_wqebb max_recv_wr " +
+			"max_srq_recv_wr num_ports flow_action_flags comp_mask response_length cqe_version cmds_supp_uhw eth_min_inline " +
+			"clock_info_versions hca_core_clock_offset log_uar_size num_uars_per_page num_dyn_bfregs dump_fill_mkey"},
+	{QueryDeviceResponse{}, "mlx5_ib_query_device_resp",
+		"comp_mask response_length tso_caps.max_tso tso_caps.supported_qpts rss_caps.rx_hash_fields_mask " +
+			"rss_caps.rx_hash_function rss_caps.reserved cqe_comp_caps.max_num cqe_comp_caps.supported_format " +
+			"packet_pacing_caps.qp_rate_limit_min packet_pacing_caps.qp_rate_limit_max packet_pacing_caps.supported_qpts " +
+			"packet_pacing_caps.cap_flags packet_pacing_caps.reserved mlx5_ib_support_multi_pkt_send_wqes flags " +
+			"sw_parsing_caps.sw_parsing_offloads sw_parsing_caps.supported_qpts " +
+			"striding_rq_caps.min_single_stride_log_num_of_bytes striding_rq_caps.max_single_stride_log_num_of_bytes " +
+			"striding_rq_caps.min_single_wqe_log_num_of_strides striding_rq_caps.max_single_wqe_log_num_of_strides " +
+			"striding_rq_caps.supported_qpts striding_rq_caps.reserved tunnel_offloads_caps " +
+			"dci_streams_caps.max_log_num_concurent dci_streams_caps.max_log_num_errored reserved"},
+	{AllocPDResponse{}, "mlx5_ib_alloc_pd_resp", "pdn"},
+	{CreateCQRequest{}, "mlx5_ib_create_cq",
+		"buf_addr db_addr cqe_size cqe_comp_en cqe_comp_res_format flags uar_page_index reserved0 reserved1"},
+	{CreateCQResponse{}, "mlx5_ib_create_cq_resp", "cqn reserved"},
+	{CreateQPRequest{}, "mlx5_ib_create_qp",
+		"buf_addr db_addr sq_wqe_count rq_wqe_count rq_wqe_shift flags uidx bfreg_index sq_buf_addr ece_options " +
+			"dci_streams.log_num_concurent dci_streams.log_num_errored reserved"},
+	{CreateQPResponse{}, "mlx5_ib_create_qp_resp",
+		"bfreg_index ece_options comp_mask tirn tisn rqn sqn reserved1 tir_icm_addr"},
+	{CreateSRQRequest{}, "mlx5_ib_create_srq", "buf_addr db_addr flags reserved0 uidx reserved1"},
+	{CreateSRQResponse{}, "mlx5_ib_create_srq_resp", "srqn reserved"},
+	{ModifyQPRequest{}, "mlx5_ib_modify_qp",
+		"comp_mask burst_info.max_burst_sz burst_info.typical_pkt_sz burst_info.reserved ece_options"},
+	{ModifyQPResponse{}, "mlx5_ib_modify_qp_resp", "response_length dctn ece_options reserved"},
+}
+
+// abiConstants pairs the package's numbers with the headers' names.
+var abiConstants = []struct {
+	value uint64
+	name  string
+}{
+	{DriverID, "RDMA_DRIVER_MLX5"},
+	{ABIVersion, "MLX5_IB_UVERBS_ABI_VERSION"},
+	{LibCap4KUAR, "MLX5_LIB_CAP_4K_UAR"},
+	{LibCapDynUAR, "MLX5_LIB_CAP_DYN_UAR"},
+	{ContextDevX, "MLX5_IB_ALLOC_UCTX_DEVX"},
+	{ContextCoreClock, "MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_CORE_CLOCK_OFFSET"},
+	{ContextDumpFillKey, "MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_DUMP_FILL_MKEY"},
+	{ContextECE, "MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_ECE"},
+	{ContextSQDToRTS, "MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_SQD2RTS"},
+	{ContextRealTime, "MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_REAL_TIME_TS"},
+	{ContextKeyUpdateTag, "MLX5_IB_ALLOC_UCONTEXT_RESP_MASK_MKEY_UPDATE_TAG"},
+	{DeviceCompress128, "MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_COMP"},
+	{DevicePad128, "MLX5_IB_QUERY_DEV_RESP_FLAGS_CQE_128B_PAD"},
+	{DevicePacketCredits, "MLX5_IB_QUERY_DEV_RESP_PACKET_BASED_CREDIT_MODE"},
+	{DeviceScatterDCT, "MLX5_IB_QUERY_DEV_RESP_FLAGS_SCAT2CQE_DCT"},
+	{CQPad128, "MLX5_IB_CREATE_CQ_FLAGS_CQE_128B_PAD"},
+	{CQUARPageIndex, "MLX5_IB_CREATE_CQ_FLAGS_UAR_PAGE_INDEX"},
+	{CQRealTime, "MLX5_IB_CREATE_CQ_FLAGS_REAL_TIME_TS"},
+	{QPSignature, "MLX5_QP_FLAG_SIGNATURE"},
+	{QPScatterCQE, "MLX5_QP_FLAG_SCATTER_CQE"},
+	{QPTunnelOffloads, "MLX5_QP_FLAG_TUNNEL_OFFLOADS"},
+	{QPRegisterIndex, "MLX5_QP_FLAG_BFREG_INDEX"},
+	{QPTypeDCT, "MLX5_QP_FLAG_TYPE_DCT"},
+	{QPTypeDCI, "MLX5_QP_FLAG_TYPE_DCI"},
+	{QPSelfLoopUnicast, "MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_UC"},
+	{QPSelfLoopMulticast, "MLX5_QP_FLAG_TIR_ALLOW_SELF_LB_MC"},
+	{QPAllowScatterCQE, "MLX5_QP_FLAG_ALLOW_SCATTER_CQE"},
+	{QPPacketCredits, "MLX5_QP_FLAG_PACKET_BASED_CREDIT_MODE"},
+	{QPUARPageIndex, "MLX5_QP_FLAG_UAR_PAGE_INDEX"},
+	{QPDCIStream, "MLX5_QP_FLAG_DCI_STREAM"},
+	{SRQSignature, "MLX5_SRQ_FLAG_SIGNATURE"},
+	{ObjectUAR, "MLX5_IB_OBJECT_UAR"},
+	{MethodUARAlloc, "MLX5_IB_METHOD_UAR_OBJ_ALLOC"},
+	{MethodUARDestroy, "MLX5_IB_METHOD_UAR_OBJ_DESTROY"},
+	{AttrUARHandle, "MLX5_IB_ATTR_UAR_OBJ_ALLOC_HANDLE"},
+	{AttrUARType, "MLX5_IB_ATTR_UAR_OBJ_ALLOC_TYPE"},
+	{AttrUARMapOffset, "MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_OFFSET"},
+	{AttrUARMapLength, "MLX5_IB_ATTR_UAR_OBJ_ALLOC_MMAP_LENGTH"},
+	{AttrUARPageNumber, "MLX5_IB_ATTR_UAR_OBJ_ALLOC_PAGE_ID"},
+	{AttrUARDestroyHandle, "MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE"},
+	{UARTypeBlueFlame, "MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF"},
+	{UARTypeNonCached, "MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC"},
+	{AttrQueryContextResponse, "MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX"},
+	{AttrCreateCQPage, "UVERBS_ATTR_UHW_OUT + 1"}, // the namespace behind UHW; newer headers name it
+	{MapRegular, "MLX5_IB_MMAP_REGULAR_PAGE"},
+	{MapWriteCombine, "MLX5_IB_MMAP_WC_PAGE"},
+	{MapNonCached, "MLX5_IB_MMAP_NC_PAGE"},
+	{MapCoreClock, "MLX5_IB_MMAP_CORE_CLOCK"},
+	{MapAllocate, "MLX5_IB_MMAP_ALLOC_WC"},
+	{MapClockInfo, "MLX5_IB_MMAP_CLOCK_INFO"},
+	{MapDeviceMemory, "MLX5_IB_MMAP_DEVICE_MEM"},
+	{MapObject, "MLX5_IB_MMAP_DEVICE_MEM + 1"}, // the first that the kernel's driver allocates
+}
+
+// TestABI compiles a C program that prints the sizes, offsets and numbers of the
+// kernel's headers, and compares.
+func TestABI(t *testing.T) {
+	var program, want strings.Builder
+	program.WriteString("#include <stddef.h>\n#include <stdio.h>\n#include <rdma/mlx5-abi.h>\n" +
+		"#include <rdma/mlx5_user_ioctl_cmds.h>\n#include <rdma/mlx5_user_ioctl_verbs.h>\n" +
+		"#include <rdma/ib_user_ioctl_verbs.h>\nint main(void) {\n")
+	for _, s := range abiStructs {
+		typ := reflect.TypeOf(s.value)
+		fmt.Fprintf(&program, "printf(\"%s size %%zu\\n\", sizeof(struct %s));\n", s.name, s.name)
+		fmt.Fprintf(&want, "%s size %d\n", s.name, typ.Size())
+		names := strings.Fields(s.fields)
+		require.Len(t, names, typ.NumField()-1, s.name) // all but HostLayout
+		for i, name := range names {
+			f := typ.Field(i + 1)
+			fmt.Fprintf(&program, "printf(\"%s.%s offset %%zu size %%zu\\n\", offsetof(struct %s, %s), sizeof(((struct %s *)0)->%s));\n",
+				s.name, name, s.name, name, s.name, name)
+			fmt.Fprintf(&want, "%s.%s offset %d size %d\n", s.name, name, f.Offset, f.Type.Size())
+		}
+	}
+	for _, c := range abiConstants {
+		fmt.Fprintf(&program, "printf(\"%s = %%#llx\\n\", (unsigned long long)(%s));\n", c.name, c.name)
+		if c.value == 0 {
+			fmt.Fprintf(&want, "%s = 0\n", c.name)
+			continue
+		}
+		fmt.Fprintf(&want, "%s = %#x\n", c.name, c.value)
+	}
+	program.WriteString("return 0;\n}\n")
+	require.Equal(t, want.String(), runC(t, program.String()))
+}
+
+// runC is the output of a C program, or a skipped test where there is no compiler
+// or no header.
+func runC(t *testing.T, program string) string {
+	t.Helper()
+	cc, err := exec.LookPath("cc")
+	if err != nil {
+		t.Skip("no C compiler in the path")
+	}
+	if _, err := os.Stat("/usr/include/rdma/mlx5-abi.h"); err != nil {
+		t.Skip("the kernel's headers are not installed: ", err)
+	}
+	source := filepath.Join(t.TempDir(), "abi.c")
+	require.NoError(t, os.WriteFile(source, []byte(program), 0o600))
+	binary := strings.TrimSuffix(source, ".c")
+	out, err := exec.Command(cc, "-o", binary, source).CombinedOutput()
+	require.NoError(t, err, string(out))
+	out, err = exec.Command(binary).Output()
+	require.NoError(t, err)
+	return string(out)
+}
+
+func TestBytesAlias(t *testing.T) {
+	var r CreateQPRequest
+	b := Bytes(&r)
+	require.Len(t, b, 56)
+	for i := range b {
+		b[i] = 0xff
+	}
+	require.Equal(t, uint64(math.MaxUint64), r.BufAddr)
+	require.Equal(t, uint16(math.MaxUint16), r.Reserved)
+	r.UserIndex = 0
+	require.Equal(t, make([]byte, 4), b[32:36])
+}
+
+// TestContextResponse reads what a kernel's answer to GET_CONTEXT looks like.
+func TestContextResponse(t *testing.T) {
+	var r AllocContextResponse
+	require.Equal(t, 72, copy(Bytes(&r), unhex("00000200 00020000 00000000 40000000"+
+		"40040002 00800000 00800000 00800000 01000000 22000000 48000000 01030100"+
+		"00000000 00000000 0c000000 01000000 00000000 00020000")))
+	require.EqualValues(t, 512, r.BlueFlameSize)
+	require.Zero(t, r.TotalRegisters, "pages are allocated by the library")
+	require.EqualValues(t, 64, r.CacheLineSize)
+	require.EqualValues(t, 1, r.CQEVersion)
+	require.EqualValues(t, 72, r.ResponseLength)
+	require.EqualValues(t, 1, r.UARsPerPage)
+}
