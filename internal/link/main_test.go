@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -49,7 +50,7 @@ func (b *inbox) receive(p *Packet) {
 	b.last.Src, b.last.Dst, b.last.SrcPort, b.last.TClass = p.Src, p.Dst, p.SrcPort, p.TClass
 	b.last.Buf = append(b.last.Buf[:0], p.Buf...)
 	b.mu.Unlock()
-	want := numbered(p.Dst, number, len(p.Buf)-roce.BTHSize)
+	want := numbered(p.Dst, number, len(p.Buf)-roce.BTHSize-roce.BTH(p.Buf).Pad())
 	if string(want.Buf) != string(p.Buf) {
 		b.t.Errorf("packet %d arrived changed", number)
 	}
@@ -69,14 +70,16 @@ func (b *inbox) got() []uint32 {
 
 // wait waits until n packets have come.
 func (b *inbox) wait(n int) []uint32 {
+	b.t.Helper()
+	late := time.After(10 * time.Second)
 	for {
 		if got := b.got(); len(got) >= n {
 			return got
 		}
 		select {
 		case <-b.arrived:
-		case <-b.t.Context().Done():
-			return nil
+		case <-late:
+			b.t.Fatalf("%d packets arrived, not %d", len(b.got()), n)
 		}
 	}
 }

@@ -1,0 +1,160 @@
+package link
+
+import (
+	"encoding/binary"
+	"net"
+	"net/netip"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/farwire/farwire/internal/roce"
+)
+
+// The ICRC is right for the IP header that the kernel really sends: what a raw
+// socket sees has identification 0, don't fragment, and the traffic class.
+func TestUDPOnTheWire(t *testing.T) {
+	a, b, _, atB := two(t)
+	raw, err := unix.Socket(unix.AF_INET, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.IPPROTO_UDP)
+	if err != nil {
+		t.Skip("no raw socket: ", err)
+	}
+	// Non-blocking, so that the poller times reads out.
+	require.NoError(t, unix.SetNonblock(raw, true))
+	file := os.NewFile(uintptr(raw), "raw")
+	defer file.Close()
+	require.NoError(t, unix.Bind(raw, &unix.SockaddrInet4{Addr: b.Addr().As4()}))
+	require.NoError(t, file.SetReadDeadline(time.Now().Add(10*time.Second)))
+
+	for i := range uint32(3) {
+		p := numbered(b.Addr(), i, 1001)
+		p.TClass = 0xb9
+		a.Send(p)
+		var ip [1500]byte
+		n, err := file.Read(ip[:])
+		require.NoError(t, err)
+		be := binary.BigEndian
+		require.Equal(t, byte(0x45), ip[0])
+		require.Equal(t, byte(0xb9), ip[1])
+		require.Equal(t, uint16(0), be.Uint16(ip[4:]))
+		require.Equal(t, uint16(0x4000), be.Uint16(ip[6:]))
+		path := roce.Path{
+			Src: netip.AddrFrom4([4]byte(ip[12:])), Dst: netip.AddrFrom4([4]byte(ip[16:])),
+			SrcPort: be.Uint16(ip[20:]), DstPort: be.Uint16(ip[22:]),
+			ID: be.Uint16(ip[4:]), MayFragment: be.Uint16(ip[6:])&0x4000 == 0,
+		}
+		require.True(t, roce.CheckICRC(&path, ip[28:n]))
+	}
+	atB.wait(3)
+	require.Equal(t, uint8(0xb9), atB.last.TClass)
+}
+
+func TestUDPTrafficClassIPv6(t *testing.T) {
+	in := newInbox(t)
+	l, err := UDP(netip.IPv6Loopback(), in.receive)
+	if err != nil {
+		t.Skip("no UDP link on ::1: ", err)
+	}
+	defer l.Close()
+	p := numbered(l.Addr(), 1, 4)
+	p.TClass = 0x6b
+	l.Send(p)
+	in.wait(1)
+	require.Equal(t, uint8(0x6b), in.last.TClass)
+}
+
+// NICs send IPv6 packets without a UDP checksum.
+func TestUDPWithoutChecksumIPv6(t *testing.T) {
+	in := newInbox(t)
+	l, err := UDP(netip.IPv6Loopback(), in.receive)
+	if err != nil {
+		t.Skip("no UDP link on ::1: ", err)
+	}
+	defer l.Close()
+	s := newStranger(t, l)
+	raw, err := s.conn.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		require.NoError(t, unix.SetsockoptInt(int(fd), unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_TX, 1))
+	}))
+	s.write(t, roce.AppendICRC(&s.path, numbered(l.Addr(), 1, 4).Buf))
+	require.Equal(t, []uint32{1}, in.wait(1))
+}
+
+// A packet that does not fit the route is dropped, not fragmented.
+func TestUDPDoesNotFragment(t *testing.T) {
+	addr, mtu := smallInterface()
+	if !addr.IsValid() {
+		t.Skip("no interface with an IPv4 address has an MTU under 4160")
+	}
+	l, err := UDP(addr, (*Packet).Release)
+	if err != nil {
+		t.Skip("no UDP link on ", addr, ": ", err)
+	}
+	defer l.Close()
+	require.Equal(t, roceMTU(mtu, addr), l.MTU())
+	neighbour := addr.Next()
+	l.Send(numbered(neighbour, 1, roce.MaxMTU))
+	require.Equal(t, uint64(1), l.Counters().Dropped[DropSend])
+}
+
+func smallInterface() (netip.Addr, int) {
+	interfaces, _ := net.Interfaces()
+	for _, i := range interfaces {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			p, err := netip.ParsePrefix(a.String())
+			if err == nil && p.Addr().Is4() && i.MTU < 4160 && i.Flags&net.FlagUp != 0 {
+				return p.Addr(), i.MTU
+			}
+		}
+	}
+	return netip.Addr{}, 0
+}
+
+func TestSocketBuffers(t *testing.T) {
+	l, _ := loopback(t)
+	raw, err := l.(*udp).conn.SyscallConn()
+	require.NoError(t, err)
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		size, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, size, 200<<10, "larger than the usual default of 208 KiB")
+		t.Logf("receive buffer %d KiB", size>>10)
+	}))
+}
+
+func TestPrepareSocketErrors(t *testing.T) {
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	require.NoError(t, err)
+	raw, err := conn.SyscallConn()
+	require.NoError(t, err)
+	require.ErrorIs(t, prepareSocket("udp6", "", raw), unix.ENOPROTOOPT, "IPv6 options on an IPv4 socket")
+	require.NoError(t, conn.Close())
+	require.Error(t, prepareSocket("udp4", "", raw))
+	growBuffers(conn) // does nothing
+}
+
+func TestGetTClass(t *testing.T) {
+	p := Get(0)
+	p.TClass = 0x12
+	p.Src = bob
+	require.Zero(t, getTClass(nil))
+	require.Zero(t, getTClass([]byte{1, 2, 3}), "not a control message")
+	b := append([]byte{}, putTClass(p)...)
+	require.Equal(t, uint8(0x12), getTClass(b))
+	p.Src = netip.IPv6Loopback()
+	b6 := append([]byte{}, putTClass(p)...)
+	require.Equal(t, uint8(0x12), getTClass(b6))
+
+	level := unix.SizeofLong
+	b[level] = 0xfe // a message of another kind first
+	require.Zero(t, getTClass(b))
+	require.Equal(t, uint8(0x12), getTClass(append(b, b6...)))
+	for n := range b6 {
+		getTClass(b6[:n])
+	}
+}
