@@ -41,6 +41,10 @@ func (c *Completion) Owned(own uint8) bool {
 // Advance counts one entry as written, or as read.
 func (c *Completion) Advance() { c.count++ }
 
+// Back undoes Advance, for a consumer that looks through what it has not
+// consumed.
+func (c *Completion) Back() { c.count-- }
+
 // Record is the counter as the doorbell record has it, in 24 bits: the entries
 // consumed.
 func (c *Completion) Record() uint32 { return c.count & 0xffffff }

@@ -1,0 +1,171 @@
+package cq
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/ring"
+	"github.com/farwire/farwire/rdma/mlx5"
+	"github.com/farwire/farwire/rdma/mlx5/internal/device"
+	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
+)
+
+// Errors of completion queues.
+var (
+	// ErrDestroyed is returned by methods of a queue that was closed.
+	ErrDestroyed = errors.New("completion queue is closed")
+	// ErrFull is returned for a queue pair whose rooms, with those of the queue
+	// pairs already there, are more than the queue holds.
+	ErrFull = errors.New("completion queue has no room for the queue pair")
+	// ErrBusy is returned by Close while queue pairs use the queue.
+	ErrBusy = errors.New("completion queue is in use by queue pairs")
+	// ErrOverrun says that the NIC gave the queue up. What its queue pairs had
+	// posted is lost; they and the queue are to be destroyed.
+	ErrOverrun = errors.New("completion queue failed")
+)
+
+// Queue is a completion queue. Its methods are safe for concurrent use.
+type Queue struct {
+	nic    *mlx5.NIC
+	dev    *device.Device
+	kernel device.CQ // what the kernel made of it
+	record *device.Record
+
+	mem     *hostmem.Memory
+	entries []byte
+
+	mu     sync.Mutex // guards what follows
+	ring   ring.Completion
+	rooms  uint32 // of the queue pairs, all counted
+	pairs  int    // rings attached and alive
+	closed bool
+
+	wake wake
+}
+
+// New is a completion queue of nic with room for n completions, rounded up to a
+// power of two. It is an error if n < 1, the rounded n is more than the NIC's
+// limit, the process cannot allocate or pin the memory, or the kernel refuses.
+func New(nic *mlx5.NIC, n int) (*Queue, error) {
+	dev := nic.Device()
+	if max := nic.Limits().Completions; n < 1 || n > max {
+		return nil, fmt.Errorf("create completion queue: %d completions is not in 1..%d", n, max)
+	}
+	q := &Queue{nic: nic, dev: dev, wake: wake{signal: make(chan struct{}, 1)}}
+	if err := dev.Hold(q); err != nil {
+		return nil, fmt.Errorf("create completion queue: %w", err)
+	}
+	if err := q.create(ring.RoundUp(uint32(n))); err != nil {
+		dev.Drop(q)
+		return nil, fmt.Errorf("create completion queue: %w", err)
+	}
+	return q, nil
+}
+
+func (q *Queue) create(n uint32) (err error) {
+	q.ring = ring.NewCompletion(n)
+	if q.record, err = q.dev.NewRecord(); err != nil {
+		return err
+	}
+	if q.mem, err = hostmem.Alloc(int(n) * prm.CQESize); err != nil {
+		q.dev.FreeRecord(q.record)
+		return err
+	}
+	q.entries = q.mem.Bytes()
+	for i := prm.CQESize - 1; i < len(q.entries); i += prm.CQESize {
+		q.entries[i] = prm.CQEFresh
+	}
+	q.kernel, err = q.dev.CreateCQ(q.mem.Addr(), q.record.Addr, n, &q.wake)
+	if err != nil {
+		q.dev.FreeRecord(q.record)
+		return errors.Join(err, q.mem.Free())
+	}
+	return nil
+}
+
+// Capacity is how many completions the queue holds.
+func (q *Queue) Capacity() int { return int(q.ring.Size()) }
+
+// Room is how many more entries and receives the queue pairs of this queue may
+// have.
+func (q *Queue) Room() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.Capacity() - int(q.rooms)
+}
+
+// NIC is the NIC the queue belongs to.
+func (q *Queue) NIC() *mlx5.NIC { return q.nic }
+
+// Close destroys the queue. No function given to Notify is running or will be
+// called once it returns, so it must not be called from that function or with a
+// lock held that the function takes. It is ErrBusy, and the queue stays, while
+// queue pairs use it. If the kernel refuses, that is the error; the queue then
+// counts as closed all the same, and its memory is kept until the NIC closes.
+// Later calls do nothing and return nil.
+func (q *Queue) Close() error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return nil
+	}
+	if q.pairs > 0 {
+		q.mu.Unlock()
+		return ErrBusy
+	}
+	q.closed = true
+	q.mu.Unlock()
+
+	err := q.dev.DestroyCQ(q.kernel)
+	q.wake.stop()
+	defer q.dev.Drop(q)
+	if err != nil {
+		q.dev.Keep(q.mem, nil)
+		return fmt.Errorf("close completion queue: %w", err)
+	}
+	q.dev.FreeRecord(q.record)
+	return q.mem.Free()
+}
+
+// Attach counts the rooms of a ring of a queue pair and returns the kernel's
+// handle of the queue. It is for package qp.
+func (q *Queue) Attach(r ledger.Rooms) (handle uint32, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return 0, ErrDestroyed
+	case r.N > q.ring.Size()-q.rooms:
+		return 0, fmt.Errorf("%w: %d more in %d of %d", ErrFull, r.N, q.rooms, q.ring.Size())
+	}
+	q.rooms += r.N
+	q.pairs++
+	return q.kernel.Handle, nil
+}
+
+// Detach takes the rooms of an attached ring away, with the completions of the
+// queue pair at key that were not polled. If ghost is true the kernel's queue
+// pair may live on: its rooms stay counted. It is for package qp.
+func (q *Queue) Detach(r ledger.Rooms, key device.Key, ghost bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pairs--
+	if ghost {
+		return
+	}
+	q.rooms -= r.N
+	q.purge(key)
+}
+
+// failure is why the queue will deliver nothing more, or nil.
+func (q *Queue) failure() error {
+	if q.wake.overrun.Load() {
+		return ErrOverrun
+	}
+	return q.dev.Failure()
+}
+
+var _ device.CQOwner = (*wake)(nil)

@@ -1,0 +1,126 @@
+package cq
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/farwire/farwire/internal/prm"
+)
+
+// wake is how a queue tells its user that something happened.
+type wake struct {
+	events  atomic.Uint32 // completion events taken from the channel
+	overrun atomic.Bool   // the NIC gave the queue up
+	signal  chan struct{} // one token: look again
+
+	calling sync.Mutex // held while notify runs
+	notify  func()
+	stopped bool
+}
+
+// Arm asks the NIC for one completion event: at the next completion, or, with
+// solicitedOnly, at the next one whose sender asked for an event or that failed.
+// Completions that are already in the queue may or may not give one, so the
+// queue is to be drained after Arm and before sleeping. Arming again before the
+// event changes nothing. Safe for concurrent use; it does not allocate.
+func (q *Queue) Arm(solicitedOnly bool) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return ErrDestroyed
+	}
+	if err := q.failure(); err != nil {
+		return err
+	}
+	value := prm.ArmValue(q.wake.events.Load(), solicitedOnly, q.ring.Record())
+	q.dev.Arm(q.record, value, q.kernel.Number)
+	return nil
+}
+
+// Notify makes f the function that is called after each completion event, and
+// once when the queue or the device fails; nil is none. It runs on the NIC's own
+// goroutine, which serves all its queues: it must not block, must not call Close
+// of the queue or the NIC, and sends word to another goroutine if it has more to
+// do. A call for nothing is possible. When Notify returns, the function before f
+// is not running any more.
+func (q *Queue) Notify(f func()) {
+	q.wake.calling.Lock()
+	q.wake.notify = f
+	q.wake.calling.Unlock()
+}
+
+// Wait returns nil as soon as Poll has something to deliver. It arms the queue,
+// and it allocates nothing. It returns ctx's error when ctx is done, and what
+// Poll would return if the queue will deliver nothing more. One goroutine at a
+// time waits; others may poll meanwhile.
+func (q *Queue) Wait(ctx context.Context) error {
+	for {
+		if ready, err := q.ready(); ready || err != nil {
+			return err
+		}
+		if err := q.Arm(false); err != nil {
+			return err
+		}
+		if ready, err := q.ready(); ready || err != nil {
+			return err
+		}
+		select {
+		case <-q.wake.signal:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// ready reports whether an entry is there, or why none will come.
+func (q *Queue) ready() (bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.closed:
+		return false, ErrDestroyed
+	case q.next() != nil:
+		return true, nil
+	}
+	return false, q.failure()
+}
+
+// Completed takes a completion event (device.CQOwner).
+func (w *wake) Completed() {
+	w.events.Add(1)
+	w.call()
+}
+
+// Failed takes the word that the queue delivers nothing more: because the
+// NIC gave it up (overrun), or the device as a whole (device.CQOwner).
+func (w *wake) Failed(overrun bool) {
+	if overrun {
+		w.overrun.Store(true)
+	}
+	w.call()
+}
+
+func (w *wake) call() {
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+	w.calling.Lock()
+	defer w.calling.Unlock()
+	if w.notify != nil && !w.stopped {
+		w.notify()
+	}
+}
+
+// stop returns once no notify function is running, and none will be called.
+// Somebody who still waits is woken.
+func (w *wake) stop() {
+	w.calling.Lock()
+	w.stopped = true
+	w.calling.Unlock()
+	select {
+	case w.signal <- struct{}{}:
+	default:
+	}
+}

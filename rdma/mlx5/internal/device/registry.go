@@ -1,0 +1,87 @@
+package device
+
+import "sync"
+
+// registry finds what an event of the kernel is about, by the user handle that
+// the object was created with.
+type registry struct {
+	mu          sync.RWMutex
+	last        uint64
+	objects     map[uint64]object
+	subscribers map[uint64]func(Event)
+}
+
+// object is a completion queue or, if it has no owner, a queue pair.
+type object struct {
+	owner CQOwner
+	qpn   uint32
+}
+
+func (r *registry) init() {
+	r.objects = map[uint64]object{}
+	r.subscribers = map[uint64]func(Event){}
+}
+
+// add returns the object's handle, which is not used again.
+func (r *registry) add(o object) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	r.objects[r.last] = o
+	return r.last
+}
+
+func (r *registry) number(id uint64, qpn uint32) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.objects[id] = object{qpn: qpn}
+}
+
+func (r *registry) remove(id uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.objects, id)
+}
+
+func (r *registry) get(id uint64) object {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	return r.objects[id]
+}
+
+// owners are those of all completion queues.
+func (r *registry) owners() (all []CQOwner) {
+	r.mu.RLock()
+	defer r.mu.RUnlock()
+	for _, o := range r.objects {
+		if o.owner != nil {
+			all = append(all, o.owner)
+		}
+	}
+	return all
+}
+
+func (r *registry) subscribe(f func(Event)) (stop func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	id := r.last
+	r.subscribers[id] = f
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		delete(r.subscribers, id)
+	}
+}
+
+func (r *registry) publish(e Event) {
+	r.mu.RLock()
+	all := make([]func(Event), 0, len(r.subscribers))
+	for _, f := range r.subscribers {
+		all = append(all, f)
+	}
+	r.mu.RUnlock()
+	for _, f := range all {
+		f(e)
+	}
+}

@@ -1,0 +1,48 @@
+package ledger
+
+import "sync/atomic"
+
+// Receives is the ledger of a receive ring. Its entries complete in the order
+// they were posted, one completion each.
+type Receives struct {
+	ids     []uint64      // a power of two, at most 1<<15
+	posted  atomic.Uint32 // free-running; poster stores
+	retired atomic.Uint32 // free-running; poller stores
+}
+
+// NewReceives is an empty ledger of a ring of n receives, a power of two of at
+// most 1<<15.
+func NewReceives(n uint32) *Receives { return &Receives{ids: make([]uint64, n)} }
+
+// Capacity is how many receives fit in an empty ring.
+func (r *Receives) Capacity() uint32 { return uint32(len(r.ids)) }
+
+// Room is how many receives fit. It is exact for the poster and may only have
+// grown by the time anyone else looks.
+func (r *Receives) Room() uint32 { return r.Capacity() - (r.posted.Load() - r.retired.Load()) }
+
+// Index is the free-running index of the next receive. For the poster.
+func (r *Receives) Index() uint32 { return r.posted.Load() }
+
+// Open writes down the receive at Index and lets the poller see it; the NIC is
+// told of it afterwards. The poster has seen Room > 0.
+func (r *Receives) Open(id uint64) {
+	n := r.posted.Load()
+	r.ids[n&r.mask()] = id
+	r.posted.Store(n + 1)
+}
+
+// Retire frees the oldest receive if counter, as a completion has it, names
+// that one, and returns its identifier. Any other counter is false and frees
+// nothing. For the poller.
+func (r *Receives) Retire(counter uint16) (id uint64, ok bool) {
+	n := r.retired.Load()
+	if r.posted.Load() == n || uint32(counter)&r.mask() != n&r.mask() {
+		return 0, false
+	}
+	id = r.ids[n&r.mask()]
+	r.retired.Store(n + 1)
+	return id, true
+}
+
+func (r *Receives) mask() uint32 { return uint32(len(r.ids) - 1) }

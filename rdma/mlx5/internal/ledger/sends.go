@@ -1,0 +1,81 @@
+package ledger
+
+import "sync/atomic"
+
+// Sends is the ledger of a send ring. The hardware counts basic blocks, the
+// caller counts entries; an entry takes one block or several, and a completion
+// names the first block of its entry in 16 bits.
+type Sends struct {
+	slots    []sendSlot // by first block; a power of two, at most 1<<15
+	capacity uint32     // entries
+
+	// The poster's.
+	block uint32 // the next free block, free-running
+	count uint32 // entries posted, free-running
+
+	rung       atomic.Uint32 // blocks handed over, free-running; poster stores
+	retired    atomic.Uint32 // entries retired, free-running; poller stores
+	doneBlocks uint32        // blocks retired; the poller's
+}
+
+type sendSlot struct {
+	Entry
+	first  uint32 // first block, free-running: tells a first block from a later one
+	end    uint32 // the block after the last
+	number uint32 // entries posted before this one
+}
+
+// NewSends is an empty ledger of a ring of blocks basic blocks that takes
+// capacity entries. blocks is a power of two, at most 1<<15, and holds capacity
+// entries of any size the queue pair allows.
+func NewSends(blocks, capacity uint32) *Sends {
+	s := &Sends{slots: make([]sendSlot, blocks), capacity: capacity}
+	for i := range s.slots {
+		s.slots[i].first = ^uint32(i)
+	}
+	return s
+}
+
+// Room is how many entries fit. It is exact for the poster and may only have
+// grown by the time anyone else looks.
+func (s *Sends) Room() uint32 { return s.capacity - (s.count - s.retired.Load()) }
+
+// Capacity is how many entries fit in an empty ring.
+func (s *Sends) Capacity() uint32 { return s.capacity }
+
+// Block is the free-running index of the next entry's first block. For the
+// poster.
+func (s *Sends) Block() uint32 { return s.block }
+
+// Open writes down the entry that starts at Block and takes n blocks. The
+// poster has seen Room > 0.
+func (s *Sends) Open(e Entry, n uint32) {
+	s.slots[s.block&s.mask()] = sendSlot{Entry: e, first: s.block, end: s.block + n, number: s.count}
+	s.block += n
+	s.count++
+}
+
+// HandOver lets the poller see every entry opened so far. The poster calls it
+// before the NIC is told of them.
+func (s *Sends) HandOver() { s.rung.Store(s.block) }
+
+// Retire frees the slots up to and including the entry whose first block is
+// counter, and returns that entry. It is false, and frees nothing, if no
+// outstanding entry starts there. For the poller.
+func (s *Sends) Retire(counter uint16) (Entry, bool) {
+	ahead := uint32(counter - uint16(s.doneBlocks))
+	if ahead >= s.rung.Load()-s.doneBlocks {
+		return Entry{}, false
+	}
+	first := s.doneBlocks + ahead
+	slot := &s.slots[first&s.mask()]
+	if slot.first != first {
+		return Entry{}, false
+	}
+	s.doneBlocks = slot.end
+	e := slot.Entry
+	s.retired.Store(slot.number + 1)
+	return e, true
+}
+
+func (s *Sends) mask() uint32 { return uint32(len(s.slots) - 1) }

@@ -1,0 +1,60 @@
+package mlx5
+
+import (
+	"math/bits"
+
+	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/ring"
+	"github.com/farwire/farwire/rdma/mlx5/internal/device"
+	"github.com/farwire/farwire/rdma/verbs"
+)
+
+// Limits is what a NIC holds.
+type Limits struct {
+	Completions      int    // of a completion queue, a power of two
+	SendBlocks       int    // basic blocks, of 64 bytes, of a send ring, a power of two
+	Receives         int    // of a receive ring, a power of two
+	Segments         int    // of an entry or a receive
+	ReadSegments     int    // of a read
+	SendBytes        int    // length of an entry in the ring
+	ReceiveBytes     int    // length of a receive in the ring
+	Message          uint32 // bytes of a message
+	Reads            int    // reads and atomics of a queue pair that run at once
+	PeerReads        int    // the same of its peer
+	MemoryRegions    int
+	QueuePairs       int
+	CompletionQueues int
+}
+
+// limits combines what the core driver, the mlx5 driver and the port report with
+// what the layouts hold.
+func limits(dev *device.Device, port verbs.PortAttr) Limits {
+	a, c := dev.Attr(), dev.Caps()
+	return Limits{
+		Completions:      powerOfTwo(min(uint64(a.MaxCQE)+1, ring.MaxCompletions)),
+		SendBlocks:       powerOfTwo(min(uint64(c.MaxSendBlocks), ring.MaxWork)),
+		Receives:         powerOfTwo(min(uint64(c.MaxReceives), ring.MaxWork)),
+		Segments:         int(a.MaxSGE),
+		ReadSegments:     int(a.MaxSGERead),
+		SendBytes:        min(int(c.MaxSendEntry), prm.MaxUnits*prm.Unit),
+		ReceiveBytes:     int(c.MaxReceiveEntry),
+		Message:          min(port.MaxMsgSize, prm.MaxLength),
+		Reads:            int(min(a.MaxReads, maxReads)),
+		PeerReads:        int(min(a.MaxPeerReads, maxReads)),
+		MemoryRegions:    int(a.MaxMR),
+		QueuePairs:       int(a.MaxQP),
+		CompletionQueues: int(a.MaxCQ),
+	}
+}
+
+// maxReads is what this library asks for at most: what ConnectX NICs usually
+// have, so that peers agree without asking.
+const maxReads = 16
+
+// powerOfTwo is the largest power of two up to n, 0 for 0.
+func powerOfTwo(n uint64) int {
+	if n == 0 {
+		return 0
+	}
+	return 1 << (bits.Len64(n) - 1)
+}

@@ -1,0 +1,130 @@
+package mlx5
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/farwire/farwire/rdma/mlx5/internal/device"
+	"github.com/farwire/farwire/rdma/verbs"
+)
+
+// NIC is an open port of a NIC. Its methods are safe for concurrent use.
+type NIC struct {
+	dev    *device.Device
+	config Config
+	limits Limits
+
+	mu      sync.Mutex // guards what follows
+	address Address
+	stale   bool // address was changed by an event
+}
+
+// Address is where a port is reached.
+type Address struct {
+	LinkLayer verbs.LinkLayer
+	MTU       verbs.MTU // the port's active MTU
+	LID       uint16    // InfiniBand
+	GID       verbs.GID // Ethernet, and InfiniBand if the kernel tells
+	GIDIndex  int       // GID's slot in the port's table
+	Global    bool      // packets need a global header: always on Ethernet
+}
+
+func (n *NIC) start() error {
+	port, err := n.Port()
+	if err != nil {
+		return err
+	}
+	n.limits = limits(n.dev, port)
+	if n.address, err = n.findAddress(port); err != nil {
+		return err
+	}
+	n.dev.Subscribe(func(e device.Event) {
+		if e.Type.IsPort() && e.Port == n.config.Port {
+			n.mu.Lock()
+			n.stale = true
+			n.mu.Unlock()
+		}
+	})
+	return nil
+}
+
+// Limits is what the NIC holds.
+func (n *NIC) Limits() Limits { return n.limits }
+
+// Port asks the kernel for the port's attributes. Queue pairs can be made and
+// connected while the port is down; what they post waits, and fails in the end.
+func (n *NIC) Port() (verbs.PortAttr, error) {
+	port, err := n.dev.Context().QueryPort(n.config.Port)
+	if err != nil {
+		return port, fmt.Errorf("port %d: %w", n.config.Port, err)
+	}
+	return port, nil
+}
+
+// PortNumber is the number of the port, from 1.
+func (n *NIC) PortNumber() uint8 { return n.config.Port }
+
+// GIDs asks the kernel for the port's global identifiers.
+func (n *NIC) GIDs() ([]verbs.GIDEntry, error) {
+	gids, err := n.dev.Context().GIDs(n.config.Port)
+	if errors.Is(err, errors.ErrUnsupported) && n.config.GIDs != nil {
+		gids, err = n.config.GIDs(n.config.Port)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("port %d: %w", n.config.Port, err)
+	}
+	return gids, nil
+}
+
+// Address is the address of the port, as the Config chooses it. The kernel is
+// asked again after the port's attributes or addresses have changed.
+func (n *NIC) Address() (Address, error) {
+	n.mu.Lock()
+	stale, address := n.stale, n.address
+	n.stale = false
+	n.mu.Unlock()
+	if !stale {
+		return address, nil
+	}
+	port, err := n.Port()
+	if err == nil {
+		address, err = n.findAddress(port)
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil {
+		n.stale = true
+		return Address{}, err
+	}
+	n.address = address
+	return address, nil
+}
+
+// Event is an asynchronous event: of the port (Port is its number), of a queue
+// pair (QPN), of a completion queue, or of the device. verbs.EventDeviceFatal is
+// the last: nothing completes after it.
+type Event = device.Event
+
+// Events makes f hear of every asynchronous event until stop is called; f may
+// still be running when stop returns. It runs on a goroutine of the NIC's, must
+// not block and must not call Close of the NIC.
+func (n *NIC) Events(f func(Event)) (stop func()) { return n.dev.Subscribe(f) }
+
+// Err is nil, or verbs.ErrDeviceFatal once the device has failed.
+func (n *NIC) Err() error { return n.dev.Failure() }
+
+// Close closes the NIC. It wraps ErrBusy, and nothing happens, while regions,
+// completion queues or queue pairs are open: they are closed first. What the
+// kernel refused to destroy before goes now. It waits for the NIC's goroutines,
+// so it must not be called from a function given to Events or to a completion
+// queue. Later calls do nothing and return nil.
+func (n *NIC) Close() error {
+	if err := n.dev.Close(); err != nil {
+		return fmt.Errorf("close NIC: %w", err)
+	}
+	return nil
+}
+
+// Device is what the packages below this one need of a NIC.
+func (n *NIC) Device() *device.Device { return n.dev }

@@ -1,0 +1,114 @@
+package mlx5
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/farwire/farwire/rdma/mlx5/internal/device"
+	"github.com/farwire/farwire/rdma/verbs"
+)
+
+// Errors of NICs.
+var (
+	// ErrClosed is returned for a NIC that was closed.
+	ErrClosed = device.ErrClosed
+	// ErrBusy is wrapped by Close's error while regions, completion queues or
+	// queue pairs of the NIC are open.
+	ErrBusy = device.ErrBusy
+	// ErrNoDevice is wrapped by Open's error if there is no such mlx5 device.
+	ErrNoDevice = errors.New("no such mlx5 device")
+	// ErrNoGID is wrapped if the port has no global identifier that fits.
+	ErrNoGID = errors.New("port has no fitting RoCE v2 GID")
+)
+
+// Config chooses the port and the address of a NIC. The zero Config is port 1
+// and, on Ethernet, its best RoCE v2 address: an IPv4 one before a global IPv6
+// one before a link-local one, and of several the first.
+type Config struct {
+	Port uint8 // from 1; 0 is 1
+
+	// Addr is the IP address that the port's GID must stand for.
+	Addr netip.Addr
+	// GIDIndex is the slot of the port's GID table to use.
+	GIDIndex *int
+
+	// GIDs reads the port's GID table if the kernel cannot tell it by a command
+	// (before Linux 5.10). Open takes sysfs.
+	GIDs func(port uint8) ([]verbs.GIDEntry, error)
+}
+
+// Open opens the device of that name, such as mlx5_0, with the zero Config.
+func Open(name string) (*NIC, error) { return Config{}.Open(name) }
+
+// Open opens the device of that name, such as mlx5_0.
+func (c Config) Open(name string) (*NIC, error) {
+	devices, err := verbs.Devices("")
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, err)
+	}
+	for _, d := range devices {
+		if d.Name == name {
+			return c.open(d)
+		}
+	}
+	return nil, fmt.Errorf("open %s: %w", name, ErrNoDevice)
+}
+
+func (c Config) open(d verbs.Device) (*NIC, error) {
+	file, err := d.Open()
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", d.Name, err)
+	}
+	driver := d.Driver
+	if driver == verbs.DriverUnknown {
+		driver, err = verbs.ProbeDriver(file, verbs.DriverMLX5)
+	}
+	if err == nil && driver != verbs.DriverMLX5 {
+		err = ErrNoDevice
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open %s: %w", d.Name, err), file.Close())
+	}
+	if c.GIDs == nil {
+		c.GIDs = func(port uint8) ([]verbs.GIDEntry, error) { return sysfsGIDs(d.Name, port) }
+	}
+	nic, err := OpenFile(file, c)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", d.Name, err)
+	}
+	return nic, nil
+}
+
+// sysfsGIDs reads the GID table of a port as it is now.
+func sysfsGIDs(name string, port uint8) ([]verbs.GIDEntry, error) {
+	devices, err := verbs.Devices("")
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range devices {
+		for _, p := range d.Ports {
+			if d.Name == name && p.Number == port {
+				return p.GIDs, nil
+			}
+		}
+	}
+	return nil, fmt.Errorf("port %d of %s: %w", port, name, ErrNoDevice)
+}
+
+// OpenFile opens the NIC behind file: a device node, or a software NIC. The NIC
+// owns file and closes it; on an error file is closed already.
+func OpenFile(file verbs.File, c Config) (*NIC, error) {
+	if c.Port == 0 {
+		c.Port = 1
+	}
+	dev, err := device.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	n := &NIC{dev: dev, config: c}
+	if err := n.start(); err != nil {
+		return nil, errors.Join(err, dev.Close())
+	}
+	return n, nil
+}

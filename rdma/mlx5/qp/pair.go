@@ -1,0 +1,246 @@
+package qp
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/rdma/mlx5"
+	"github.com/farwire/farwire/rdma/mlx5/cq"
+	"github.com/farwire/farwire/rdma/mlx5/internal/device"
+	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
+	"github.com/farwire/farwire/rdma/verbs"
+)
+
+// Pair is a queue pair. Its methods are safe for concurrent use. Entries posted
+// by several goroutines go into the ring in some order; Ring hands over all of
+// them.
+type Pair struct {
+	nic      *mlx5.NIC
+	dev      *device.Device
+	kernel   device.QP
+	address  mlx5.Address
+	endpoint verbs.Endpoint
+	limits   Limits
+
+	record *device.Record
+	mem    *hostmem.Memory
+	ledger *ledger.Pair
+	rings  [2]attached // by Ring
+
+	control sync.Mutex // one change of state at a time; taken before send.mu and receive.mu
+	state   state
+
+	send    sender
+	receive receiver
+}
+
+// attached is a completion queue that a ring's rooms are counted in.
+type attached struct {
+	queue *cq.Queue
+	rooms ledger.Rooms
+}
+
+// state is what a queue pair has been through:
+//
+//	created → connected → destroyed
+//	    └────────────────────┘
+type state uint8
+
+const (
+	created state = iota
+	connected
+	destroyed
+)
+
+// New is an unconnected queue pair of done's NIC, whose completions go to done.
+// It starts at a random packet sequence number. A queue pair with no receive ring
+// takes no messages, so its peer only reads and writes this process's regions
+// through it.
+//
+// It is an error if the rounded Sends or Receives, or another size of c, is more
+// than a queue pair of the NIC holds or than 1<<15, which the error names; if the
+// kernel refuses or the process cannot allocate the rings; and it wraps
+// cq.ErrFull if the queue pairs of a completion queue, each counted at its
+// rounded sends and receives, would hold more than the completion queue.
+func New(done *cq.Queue, c Config) (*Pair, error) {
+	p := &Pair{nic: done.NIC(), dev: done.NIC().Device()}
+	if c.ReceiveQueue == nil {
+		c.ReceiveQueue = done
+	}
+	if err := p.make(done, c); err != nil {
+		return nil, fmt.Errorf("create queue pair: %w", err)
+	}
+	return p, nil
+}
+
+func (p *Pair) make(done *cq.Queue, c Config) error {
+	if c.ReceiveQueue.NIC() != p.nic {
+		return errors.New("completion queues are of two NICs")
+	}
+	g, l, err := c.plan(p.nic.Limits())
+	if err != nil {
+		return err
+	}
+	p.limits = l
+	if p.address, err = p.nic.Address(); err != nil {
+		return err
+	}
+	if err := p.dev.Hold(p); err != nil {
+		return err
+	}
+	if err := p.attach(done, c.ReceiveQueue, g); err != nil {
+		p.dev.Drop(p)
+		return err
+	}
+	p.endpoint = verbs.Endpoint{
+		QPN:       p.kernel.Number,
+		PSN:       randomPSN(),
+		LinkLayer: p.address.LinkLayer,
+		LID:       p.address.LID,
+		GID:       p.address.GID,
+		MTU:       p.address.MTU,
+	}
+	p.open(g)
+	return nil
+}
+
+// attach counts the rooms and makes the queue pair, or undoes it.
+func (p *Pair) attach(sends, receives *cq.Queue, g geometry) error {
+	p.rings[Sends] = attached{sends, ledger.Rooms{N: uint32(p.limits.Sends)}}
+	p.rings[Receives] = attached{receives, ledger.Rooms{N: uint32(p.limits.Receives)}}
+	var handles [2]uint32
+	for r, a := range p.rings {
+		var err error
+		if handles[r], err = a.queue.Attach(a.rooms); err != nil {
+			p.detach(r, false)
+			return err
+		}
+	}
+	if err := p.create(handles, g); err != nil {
+		p.detach(len(p.rings), false)
+		return err
+	}
+	return nil
+}
+
+// detach takes the rooms of the first n rings out of their completion queues.
+func (p *Pair) detach(n int, ghost bool) {
+	for _, a := range p.rings[:n] {
+		a.queue.Detach(a.rooms, p.kernel.Key, ghost)
+	}
+}
+
+func (p *Pair) create(handles [2]uint32, g geometry) (err error) {
+	if p.record, err = p.dev.NewRecord(); err != nil {
+		return err
+	}
+	if p.mem, err = hostmem.Alloc(int(g.bytes())); err != nil {
+		p.dev.FreeRecord(p.record)
+		return err
+	}
+	p.ledger = &ledger.Pair{Sends: ledger.NewSends(g.blocks, uint32(p.limits.Sends))}
+	if g.receives > 0 {
+		p.ledger.Receives = ledger.NewReceives(g.receives)
+	}
+	p.kernel, err = p.dev.CreateQP(device.QPRequest{
+		Buf: p.mem.Addr(), Bytes: uint64(g.bytes()), Record: p.record.Addr,
+		Blocks: g.blocks, Receives: g.receives, Shift: g.shift,
+		SendCQ: handles[Sends], ReceiveCQ: handles[Receives],
+		Cap: p.limits.caps(), Ledger: p.ledger,
+	})
+	if err != nil {
+		p.dev.FreeRecord(p.record)
+		return errors.Join(err, p.mem.Free())
+	}
+	return nil
+}
+
+// open sets the rings up over their memory. Nothing may be posted yet.
+func (p *Pair) open(g geometry) {
+	memory := p.mem.Bytes()
+	p.send = sender{
+		err: ErrNotConnected, ledger: p.ledger.Sends, qpn: p.kernel.Number, limits: &p.limits,
+		ring: memory[g.receiveBytes():], record: p.record.Words[prm.RecordSend], bell: p.kernel.Bell,
+	}
+	p.receive = receiver{
+		err: ErrNotConnected, ledger: p.ledger.Receives, limits: &p.limits,
+		ring: memory[:g.receiveBytes()], shift: g.shift, record: p.record.Words[prm.RecordReceive],
+	}
+}
+
+// randomPSN is a packet sequence number of 24 bits that a stranger cannot guess.
+func randomPSN() uint32 {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return binary.LittleEndian.Uint32(b[:]) & verbs.MaxPSN
+}
+
+// Number is the queue pair's number, which completions name.
+func (p *Pair) Number() uint32 { return p.kernel.Number }
+
+// Endpoint is what a peer's queue pair connects to this one with. It is plain
+// data, which a program sends to the peer by any means.
+func (p *Pair) Endpoint() verbs.Endpoint { return p.endpoint }
+
+// Limits is what the queue pair holds.
+func (p *Pair) Limits() Limits { return p.limits }
+
+// Room is how many entries or receives the queue pair takes before the ring r is
+// full. An entry's slot is free once a completion of it, or of an entry after it,
+// has been polled, and a receive's once its completion has been polled. A
+// completion of an unexpected kind frees no slot.
+func (p *Pair) Room(r Ring) int {
+	switch {
+	case r == Sends:
+		p.send.mu.Lock()
+		defer p.send.mu.Unlock()
+		return int(p.send.ledger.Room())
+	case r == Receives && p.receive.ledger != nil:
+		return int(p.receive.ledger.Room())
+	}
+	return 0
+}
+
+// Destroy destroys the queue pair and frees its rings. The NIC runs none of its
+// entries, reads and writes no memory for it, and its completions that were not
+// polled are gone, once Destroy returns nil. The entries of its peer's queue pair
+// fail once their retries end.
+//
+// If the kernel refuses, that is the error. The queue pair then counts as
+// destroyed all the same, but the kernel's may still complete its entries, which
+// keep their room in the completion queue, and its rings their memory, until the
+// NIC closes. Later calls do nothing and return nil.
+func (p *Pair) Destroy() error {
+	p.control.Lock()
+	defer p.control.Unlock()
+	if p.state == destroyed {
+		return nil
+	}
+	p.state = destroyed
+	p.allow(ErrDestroyed)
+	defer p.dev.Drop(p)
+	err := p.dev.DestroyQP(p.kernel, func() { p.detach(len(p.rings), false) })
+	if err != nil {
+		p.detach(len(p.rings), true)
+		p.dev.Keep(p.mem, nil)
+		return fmt.Errorf("destroy queue pair: %w", err)
+	}
+	p.dev.FreeRecord(p.record)
+	return p.mem.Free()
+}
+
+// allow sets why nothing may be posted; nil is that it may. No post is under way
+// when it returns.
+func (p *Pair) allow(err error) {
+	p.send.mu.Lock()
+	p.send.err = err
+	p.send.mu.Unlock()
+	p.receive.mu.Lock()
+	p.receive.err = err
+	p.receive.mu.Unlock()
+}
