@@ -140,7 +140,7 @@ func (q *QP) Refuse(b roce.BTH) {
 }
 
 // admits says whether a packet may be looked at in this state and partition
-// (section 9.6.1.1: else it is dropped silently). This end is a full member of
+// (section 9.6); else it is dropped silently. This end is a full member of
 // the default partition, so that the peer may be a limited one.
 func (q *QP) admits(b roce.BTH, request bool) bool {
 	const members = 0x7fff
@@ -155,17 +155,16 @@ func (q *QP) admits(b roce.BTH, request bool) bool {
 // Headroom. The payload is gathered during the call. Answers and requests take
 // turns.
 func (q *QP) Transmit(now time.Time, p []byte) int {
-	q.answered = !q.answered
 	if q.answered {
-		if n := q.transmitAnswer(p); n > 0 {
+		if n := q.transmitRequest(now, p); n > 0 {
 			return n
 		}
-		return q.transmitRequest(now, p)
+		return q.transmitAnswer(p)
 	}
-	if n := q.transmitRequest(now, p); n > 0 {
+	if n := q.transmitAnswer(p); n > 0 {
 		return n
 	}
-	return q.transmitAnswer(p)
+	return q.transmitRequest(now, p)
 }
 
 func (q *QP) transmitRequest(now time.Time, p []byte) int {

@@ -14,7 +14,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// The refusals (sections 9.7.4.1 and 9.9.3).
+// The refusals (sections 9.7.4 and 9.9).
 var (
 	refuseMalformed  = &refusal{roce.NAKInvalidRequest, RequestError, Flushed, "malformed request"}
 	refuseOrder      = &refusal{roce.NAKInvalidRequest, RequestError, Flushed, "packet does not belong to an open message"}

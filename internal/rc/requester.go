@@ -117,7 +117,7 @@ func (r *requester) begin(t *task) {
 
 // mayGo says whether the next packet, which is of t, may go out: there is room in
 // the window, a fence is not passed and the peer can keep another answer
-// (section 9.7.7: READs and atomics stall the queue, its order is kept).
+// (READs and atomics stall the queue, as its order is kept).
 func (r *requester) mayGo(t *task) bool {
 	switch {
 	case t.Fence && r.packet == 0 && r.reads > 0:

@@ -21,7 +21,7 @@ func (r *requester) receive(now time.Time, p *roce.Packet) {
 		r.readResponse(now, s, p)
 	case roce.KindAtomicAck:
 		r.atomicResponse(now, s, p)
-	default:
+	case roce.KindAck:
 		r.acknowledge(now, s, p.AETH().Syndrome())
 	}
 }
@@ -62,7 +62,7 @@ func (r *requester) refused(now time.Time, s seq, why Syndrome) {
 
 // settle takes everything before s as acknowledged. READs and atomics are not: if
 // one is still without its answer, that was lost, as the peer answers in order
-// (section 9.7.5.1.1, implied NAK). settle then goes back to it and returns
+// (section 9.7.5: an implied NAK). settle then goes back to it and returns
 // false. It also does so when the queue pair has failed.
 func (r *requester) settle(now time.Time, s seq) bool {
 	w := &r.works

@@ -8,7 +8,7 @@ import (
 // retry is what a requester remembers about trouble. Each fresh answer of the
 // peer makes it as new.
 //
-// The transport timer (section 9.7.6.1.3) runs exactly while a packet that asks for
+// The transport timer (section 9.7.6) runs exactly while a packet that asks for
 // an answer is outstanding. It starts when the first such packet goes out,
 // starts anew with each answer, and stops while the peer is not ready.
 type retry struct {

@@ -27,7 +27,7 @@ func (r *responder) reset() {
 }
 
 // receive takes in a request. It may be the next one, one too early because others
-// are lost, or a duplicate (section 9.7.4.1.2 and figure "PSN validity").
+// are lost, or a duplicate (section 9.7.4).
 func (r *responder) receive(p *roce.Packet) {
 	s := r.expected.near(p.BTH.PSN())
 	switch {
@@ -125,7 +125,7 @@ func (r *responder) reject(why *refusal, s seq) {
 }
 
 // duplicate answers a request that has been carried out before without doing so
-// again, but for READs (section 9.7.5.1.5).
+// again, but for READs (section 9.7.5).
 func (r *responder) duplicate(s seq, p *roce.Packet) {
 	r.q.counters.Duplicates++
 	switch p.Info.Kind {

@@ -19,7 +19,7 @@ func (v *verdict) isNAK() bool { return v.owed && !v.syndrome.IsAck() }
 
 // transmit writes the next answer or acknowledgement, and returns 0 if there is
 // none. Answers go in the order of sequence numbers, the verdict after them
-// (section 9.7.5.1: an acknowledgement covers everything before it).
+// (section 9.7.5), because it covers everything before it.
 func (r *responder) transmit(p []byte) int {
 	if a := r.answers.pending(); a != nil {
 		if n := r.answer(a, p); n > 0 {

@@ -13,7 +13,7 @@ func unfold(psn uint32) seq { return 1<<24 | seq(psn&mask24) }
 func (s seq) psn() uint32 { return uint32(s) & mask24 }
 
 // near returns the seq closest to s that has this sequence number: at most
-// 2^23 behind and less than that ahead (section 9.7.2).
+// 2^23 behind and less than that ahead (section 9.7).
 func (s seq) near(psn uint32) seq {
 	return s + seq(int64(roce.DiffPSN(psn, s.psn())))
 }
