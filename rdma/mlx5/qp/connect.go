@@ -78,34 +78,30 @@ func (p *Pair) accepts(peer verbs.Endpoint) error {
 // toReady walks the states RESET, INIT, RTR and RTS.
 func (p *Pair) toReady(a region.Access, peer verbs.Endpoint) error {
 	limits := p.nic.Limits()
-	timeout, peerReads := uint8(timeoutEthernet), uint8(0)
+	peerReads := 0
+	if a == region.RemoteReadWrite {
+		peerReads = limits.PeerReads
+	}
+	timeout := uint8(timeoutEthernet)
 	if p.address.LinkLayer == verbs.LinkInfiniBand {
 		timeout = timeoutInfiniBand
 	}
-	if a == region.RemoteReadWrite {
-		peerReads = uint8(limits.PeerReads)
+	init := verbs.QPAttr{State: verbs.StateInit, Access: a.Peer(), Port: p.nic.PortNumber()}
+	if err := p.dev.ModifyQP(p.kernel, init, verbs.MaskResetToInit); err != nil {
+		return err
 	}
-	attr := verbs.QPAttr{
-		Access: a.Peer(), Port: p.nic.PortNumber(), Path: p.path(peer),
-		MTU: min(p.endpoint.MTU, peer.MTU), PeerQPN: peer.QPN,
-		RecvPSN: peer.PSN, SendPSN: p.endpoint.PSN,
-		MinRNRTimer: rnrTimer, Timeout: timeout, Retries: retries, RNRRetries: rnrForEver,
-		Reads: uint8(limits.Reads), PeerReads: peerReads,
+	receive := verbs.QPAttr{
+		State: verbs.StateRTR, Path: p.path(peer), MTU: min(p.endpoint.MTU, peer.MTU),
+		PeerQPN: peer.QPN, RecvPSN: peer.PSN, MinRNRTimer: rnrTimer, PeerReads: uint8(peerReads),
 	}
-	for _, step := range []struct {
-		state verbs.QPState
-		mask  verbs.QPMask
-	}{
-		{verbs.StateInit, verbs.MaskResetToInit},
-		{verbs.StateRTR, verbs.MaskInitToRTR},
-		{verbs.StateRTS, verbs.MaskRTRToRTS},
-	} {
-		attr.State = step.state
-		if err := p.dev.ModifyQP(p.kernel, attr, step.mask); err != nil {
-			return err
-		}
+	if err := p.dev.ModifyQP(p.kernel, receive, verbs.MaskInitToRTR); err != nil {
+		return err
 	}
-	return nil
+	send := verbs.QPAttr{
+		State: verbs.StateRTS, SendPSN: p.endpoint.PSN, Timeout: timeout,
+		Retries: retries, RNRRetries: rnrForEver, Reads: uint8(limits.Reads),
+	}
+	return p.dev.ModifyQP(p.kernel, send, verbs.MaskRTRToRTS)
 }
 
 // path is the way to the peer.
