@@ -1,0 +1,276 @@
+package softnic
+
+import (
+	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/uapi"
+)
+
+// qpRequest is a queue pair wanted, by whichever command.
+type qpRequest struct {
+	user           uint64
+	kind           uint64
+	pd             *pd
+	sendCQ, recvCQ *cq
+	caps           uapi.QPCap
+	signalAll      bool
+	async          *eventFile
+}
+
+func (c *call) createQP(inv uapi.Invoke) error {
+	req, err := core[uapi.CreateQP](c, inv.Core)
+	if err != nil {
+		return err
+	}
+	q, h, err := c.newQPLegacy(req)
+	if err != nil {
+		return err
+	}
+	return c.orDrop(h, out(c, inv.Reply, createQPResponse(q, h)))
+}
+
+func (c *call) createQPEx(inv uapi.Invoke) error {
+	req, err := core[uapi.ExCreateQP](c, inv.Core)
+	if err != nil {
+		return err
+	}
+	switch {
+	case req.CompMask != 0:
+		return refuse(enotsup, "comp_mask %#x", req.CompMask)
+	case req.CreateFlags != 0 || req.RwqIndTblHandle != 0 || req.SourceQpn != 0:
+		return refuse(einval, "creation flags %#x", req.CreateFlags)
+	}
+	q, h, err := c.newQPLegacy(uapi.CreateQP{
+		UserHandle: req.UserHandle, PDHandle: req.PDHandle,
+		SendCQHandle: req.SendCQHandle, RecvCQHandle: req.RecvCQHandle,
+		MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR,
+		MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData,
+		SqSigAll: req.SqSigAll, QPType: req.QPType, IsSRQ: req.IsSRQ, Reserved: req.Reserved,
+	})
+	if err != nil {
+		return err
+	}
+	resp := uapi.ExCreateQPResp{Base: createQPResponse(q, h)}
+	resp.ResponseLength = uint32(uapi.Size[uapi.ExCreateQPResp]())
+	return c.orDrop(h, out(c, inv.Reply, resp))
+}
+
+func (c *call) newQPLegacy(req uapi.CreateQP) (q *qp, h uint32, err error) {
+	r := qpRequest{
+		user: req.UserHandle, kind: uint64(req.QPType), signalAll: req.SqSigAll != 0, async: c.file.async,
+		caps: uapi.QPCap{MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR, MaxSendSGE: req.MaxSendSGE,
+			MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData},
+	}
+	if req.IsSRQ != 0 {
+		return nil, 0, refuse(enotsup, "shared receive queue")
+	}
+	if req.Reserved != 0 {
+		return nil, 0, refuse(einval, "reserved field is set")
+	}
+	if r.pd, err = lookupLegacy[*pd](c.file, uapi.ObjectPD, req.PDHandle); err != nil {
+		return nil, 0, err
+	}
+	if r.sendCQ, err = lookupLegacy[*cq](c.file, uapi.ObjectCQ, req.SendCQHandle); err != nil {
+		return nil, 0, err
+	}
+	if r.recvCQ, err = lookupLegacy[*cq](c.file, uapi.ObjectCQ, req.RecvCQHandle); err != nil {
+		return nil, 0, err
+	}
+	return c.newQP(r)
+}
+
+func createQPResponse(q *qp, h uint32) uapi.CreateQPResp {
+	return uapi.CreateQPResp{
+		QPHandle: h, Qpn: q.qpn,
+		MaxSendWR: q.caps.MaxSendWR, MaxRecvWR: q.caps.MaxRecvWR,
+		MaxSendSGE: q.caps.MaxSendSGE, MaxRecvSGE: q.caps.MaxRecvSGE, MaxInlineData: q.caps.MaxInlineData,
+	}
+}
+
+// nativeSignalAll is the creation flag of the native method
+// (UVERBS_QP_FLAGS sq_sig_all, ib_user_ioctl_verbs.h IB_UVERBS_QP_CREATE_SQ_SIG_ALL).
+const nativeSignalAll = 1 << 12
+
+func (c *call) createQPNative() error {
+	if err := c.needContext(); err != nil {
+		return err
+	}
+	for _, id := range []uint16{uapi.AttrCreateQPXRCD, uapi.AttrCreateQPSRQ, uapi.AttrCreateQPIndTable, uapi.AttrCreateQPSourceQPN} {
+		if c.req.Find(id) != nil {
+			return refuse(enotsup, "attribute %d", id)
+		}
+	}
+	r := qpRequest{kind: c.req.Find(uapi.AttrCreateQPType).Data()}
+	var err error
+	if r.user, err = in[uint64](c, c.req.Find(uapi.AttrCreateQPUserHandle)); err != nil {
+		return err
+	}
+	if r.caps, err = in[uapi.QPCap](c, c.req.Find(uapi.AttrCreateQPCap)); err != nil {
+		return err
+	}
+	flags, err := in[uint64](c, c.req.Find(uapi.AttrCreateQPFlags))
+	if err != nil {
+		return err
+	}
+	if flags&^nativeSignalAll != 0 {
+		return refuse(einval, "flags %#x", flags)
+	}
+	r.signalAll = flags != 0
+	if r.async, err = c.asyncFile(uapi.AttrCreateQPEventFD); err != nil {
+		return err
+	}
+	if r.pd, err = native[*pd](c, uapi.ObjectPD, uapi.AttrCreateQPPD); err != nil {
+		return err
+	}
+	if r.sendCQ, err = native[*cq](c, uapi.ObjectCQ, uapi.AttrCreateQPSendCQ); err != nil {
+		return err
+	}
+	if r.recvCQ, err = native[*cq](c, uapi.ObjectCQ, uapi.AttrCreateQPRecvCQ); err != nil {
+		return err
+	}
+	q, h, err := c.newQP(r)
+	if err != nil {
+		return err
+	}
+	c.created(uapi.AttrCreateQPHandle, uint64(h))
+	if err = output(c, uapi.AttrCreateQPRespCap, q.caps); err == nil {
+		err = output(c, uapi.AttrCreateQPRespQPN, q.qpn)
+	}
+	return c.orDrop(h, err)
+}
+
+// native finds the object that an attribute names, which must be there.
+func native[T any](c *call, kind, id uint16) (v T, err error) {
+	a := c.req.Find(id)
+	if a == nil {
+		return v, refuse(einval, "attribute %d is missing", id)
+	}
+	return lookup[T](c.file, kind, a.Data())
+}
+
+// newQP creates the queue pair and writes the driver's response.
+func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
+	f, n := c.file, c.nic
+	u, err := in[prm.CreateQPRequest](c, c.uhwIn)
+	if err != nil {
+		return nil, 0, err
+	}
+	if r.kind != uapi.QPTypeRC {
+		return nil, 0, refuse(enotsup, "queue pair type %d", r.kind)
+	}
+	if err := c.checkCaps(r.caps); err != nil {
+		return nil, 0, err
+	}
+	if err := c.checkQPUdata(u, r.caps); err != nil {
+		return nil, 0, err
+	}
+	q := &qp{
+		mem: c.mem, user: r.user, pd: r.pd, sendCQ: r.sendCQ, recvCQ: r.recvCQ, async: r.async,
+		buf: u.BufAddr, record: u.RecordAddr, sendBlocks: u.SendBlocks, caps: r.caps, signalAll: r.signalAll,
+	}
+	if u.Receives > 0 {
+		q.receives, q.stride = u.Receives, 1<<u.ReceiveShift
+	}
+	q.sendBuf = q.buf + uint64(q.receives)*uint64(q.stride)
+	if !f.oldCQE {
+		q.userIndex = u.UserIndex
+	}
+	if q.charge, err = c.pinQueue(q.buf, q.sendBuf-q.buf+uint64(q.sendBlocks)*prm.Block, q.record); err != nil {
+		return nil, 0, err
+	}
+	resp := prm.CreateQPResponse{Register: prm.NoRegister}
+	if f.dynamic() {
+		q.uar = f.page(u.Register)
+	} else {
+		q.register, q.uar = f.takeRegister()
+		resp.Register = q.register
+	}
+	n.addQP(q)
+	h := f.objects.add(uapi.ObjectQP, q)
+	return q, h, c.orDrop(h, out(c, c.uhwOut, resp))
+}
+
+// checkCaps judges the capacities against the device's limits.
+func (c *call) checkCaps(caps uapi.QPCap) error {
+	l := &c.nic.lim
+	switch {
+	case c.nic.count.QPs >= l.QPs:
+		return refuse(enomem, "%d queue pairs", c.nic.count.QPs)
+	case caps.MaxSendWR > uint32(l.QPEntries) || caps.MaxRecvWR > uint32(l.QPEntries):
+		return refuse(einval, "%d sends, %d receives, limit %d", caps.MaxSendWR, caps.MaxRecvWR, l.QPEntries)
+	case caps.MaxSendSGE > uint32(l.SendSGE) || caps.MaxRecvSGE > uint32(l.ReceiveSGE):
+		return refuse(einval, "%d and %d segments, limits %d and %d", caps.MaxSendSGE, caps.MaxRecvSGE, l.SendSGE, l.ReceiveSGE)
+	case caps.MaxInlineData > maxSendEntry:
+		return refuse(einval, "%d bytes inline", caps.MaxInlineData)
+	}
+	return nil
+}
+
+// Flags of the driver's request. Scatter to completions is granted to none, and
+// then ignored, as the kernel does where the device lacks it.
+const qpIgnoredFlags = prm.QPScatterCQE | prm.QPAllowScatterCQE
+
+// checkQPUdata judges the driver's request.
+func (c *call) checkQPUdata(u prm.CreateQPRequest, caps uapi.QPCap) error {
+	const minLength = 48 // without the fields of newer libraries
+	f, l := c.file, &c.nic.lim
+	switch {
+	case c.uhwIn.Len() < minLength:
+		return refuse(einval, "driver request of %d bytes", c.uhwIn.Len())
+	case u.SendBlocks&(u.SendBlocks-1) != 0 || u.SendBlocks > uint32(l.QPEntries):
+		return refuse(einval, "send queue of %d blocks, limit %d", u.SendBlocks, l.QPEntries)
+	case u.Receives&(u.Receives-1) != 0 || u.Receives > uint32(l.QPEntries):
+		return refuse(einval, "receive queue of %d, limit %d", u.Receives, l.QPEntries)
+	case (caps.MaxRecvWR == 0) != (u.Receives == 0) || u.Receives == 0 && u.ReceiveShift != 0:
+		return refuse(einval, "receive queue of %d, stride 1<<%d, for %d receives", u.Receives, u.ReceiveShift, caps.MaxRecvWR)
+	case u.Receives > 0 && (u.ReceiveShift < 4 || u.ReceiveShift > 31 || 1<<u.ReceiveShift > maxReceiveEntry):
+		return refuse(einval, "receive stride 1<<%d", u.ReceiveShift)
+	case u.SendBufAddr != 0 || u.LogStreams != 0 || u.LogErrStreams != 0 || u.Reserved != 0 || u.ECEOptions != 0:
+		return refuse(einval, "fields of other queue pair types, or reserved ones, are set")
+	case f.oldCQE && u.UserIndex != prm.NoUserIndex, !f.oldCQE && u.UserIndex >= prm.NoUserIndex:
+		return refuse(einval, "user index %#x", u.UserIndex)
+	case u.RecordAddr%prm.RecordSize != 0:
+		return refuse(einval, "doorbell record at %#x", u.RecordAddr)
+	}
+	return c.checkQPPage(u)
+}
+
+func (c *call) checkQPPage(u prm.CreateQPRequest) error {
+	f := c.file
+	flags := u.Flags &^ qpIgnoredFlags
+	if !f.dynamic() {
+		if flags != 0 {
+			return refuse(einval, "flags %#x with static doorbell pages", u.Flags)
+		}
+		return nil
+	}
+	if flags != prm.QPUARPageIndex || f.page(u.Register) == nil {
+		return refuse(einval, "flags %#x, doorbell page %d", u.Flags, u.Register)
+	}
+	return nil
+}
+
+func (c *call) destroyQP(inv uapi.Invoke) error {
+	req, err := core[uapi.DestroyQP](c, inv.Core)
+	if err != nil {
+		return err
+	}
+	return c.removeQP(uint64(req.QPHandle), inv.Reply)
+}
+
+func (c *call) destroyQPNative() error {
+	return c.removeQP(c.req.Find(uapi.AttrDestroyQPHandle).Data(), c.req.Find(uapi.AttrDestroyQPResp))
+}
+
+// removeQP destroys a queue pair and reports how many of its events were read.
+func (c *call) removeQP(handle uint64, reply uapi.Attr) error {
+	q, err := lookup[*qp](c.file, uapi.ObjectQP, handle)
+	if err != nil {
+		return err
+	}
+	var resp uapi.DestroyQPResp
+	if q.async != nil {
+		resp.EventsReported = q.asyncEvents - q.async.forget(q)
+	}
+	c.file.drop(uint32(handle))
+	return out(c, reply, resp)
+}

@@ -1,0 +1,120 @@
+package softnic
+
+import (
+	"github.com/farwire/farwire/internal/link"
+	"github.com/farwire/farwire/internal/rc"
+	"github.com/farwire/farwire/internal/uapi"
+)
+
+// Counters is a snapshot of what a NIC has done and what it holds.
+type Counters struct {
+	// Packets and their bytes from the transport header to the pad.
+	PacketsSent, PacketsReceived uint64
+	BytesSent, BytesReceived     uint64
+
+	// Protocol events of all queue pairs, those that are gone included.
+	RNRNaksSent          uint64 // requests that found no receive
+	RNRNaksReceived      uint64
+	SequenceNaksReceived uint64
+	OutOfSequence        uint64 // requests that came too early: one before was lost
+	Duplicates           uint64 // requests that came again
+	ImpliedNaks          uint64 // answers found lost by a later one
+	Retransmits          uint64 // request packets sent again
+	Timeouts             uint64
+
+	// Packets dropped, by reason.
+	DropPortDown    uint64 // the port was down
+	DropMalformed   uint64 // not a RoCE packet
+	DropICRC        uint64 // the invariant CRC was wrong
+	DropUnknownQP   uint64 // no such queue pair, or not in a state to receive
+	DropWrongPeer   uint64 // not from the queue pair's peer
+	DropProtocol    uint64 // without effect on the queue pair: stale, or another partition
+	DropUnreachable uint64 // no link leads to the destination
+	DropOverflow    uint64 // the receive backlog was full
+
+	Doorbells        uint64 // send doorbells
+	BlueFlames       uint64 // of them with the whole entry
+	Arms             uint64 // completion queue arms
+	StaleArms        uint64 // arms with a used sequence number
+	BadDoorbells     uint64 // stores that name no object of the page, or contradict its record
+	Completions      uint64 // completion queue entries written
+	ErrorCompletions uint64 // of them with an error other than a flush
+	FlushCompletions uint64 // of them flushes
+	Overruns         uint64 // completion queues that overran
+	CompletionEvents uint64
+	AsyncEvents      uint64
+	Commands         uint64 // commands received
+	FailedCommands   uint64 // of them refused with an errno
+	LateCompletions  uint64 // delayed by faults
+	HeldCompletions  uint64 // withheld by faults
+
+	// Objects that are there now.
+	Contexts, UARs, PDs, MRs, CQs, QPs int
+	EventFiles                         int
+	PinnedBytes                        int64
+}
+
+// snapshot adds up what is counted in other places.
+func (n *NIC) snapshot() Counters {
+	c := n.count
+	c.DropOverflow = n.overflows.Load()
+	for _, l := range n.links {
+		d := l.Counters().Dropped
+		c.DropICRC += d[link.DropICRC]
+		c.DropUnreachable += d[link.DropUnknown] + d[link.DropSend]
+	}
+	c.addProtocol(n.protocol)
+	for _, q := range n.qps {
+		c.addProtocol(q.proto.Counters())
+	}
+	return c
+}
+
+func (c *Counters) addProtocol(p rc.Counters) {
+	c.RNRNaksSent += p.OutOfBuffer
+	c.RNRNaksReceived += p.NotReadyNAKs
+	c.SequenceNaksReceived += p.SequenceNAKs
+	c.OutOfSequence += p.OutOfSequence
+	c.Duplicates += p.Duplicates
+	c.ImpliedNaks += p.ImpliedNAKs
+	c.Retransmits += p.RequestsRepeated
+	c.Timeouts += p.Timeouts
+	c.DropProtocol += p.Dropped
+}
+
+// addProtocolCounters keeps the counters of a queue pair that starts over or goes.
+func (n *NIC) addProtocolCounters(c rc.Counters) {
+	p := &n.protocol
+	p.OutOfBuffer += c.OutOfBuffer
+	p.NotReadyNAKs += c.NotReadyNAKs
+	p.SequenceNAKs += c.SequenceNAKs
+	p.OutOfSequence += c.OutOfSequence
+	p.Duplicates += c.Duplicates
+	p.ImpliedNAKs += c.ImpliedNAKs
+	p.RequestsRepeated += c.RequestsRepeated
+	p.Timeouts += c.Timeouts
+	p.Dropped += c.Dropped
+}
+
+// warn tells the logger, if there is one.
+func (n *NIC) warn(msg string, args ...any) {
+	if n.log != nil {
+		n.log.Warn(msg, append([]any{"nic", n.cfg.Name}, args...)...)
+	}
+}
+
+// badDoorbell counts and logs a doorbell that makes no sense. Hardware ignores
+// such stores.
+func (n *NIC) badDoorbell(msg string, args ...any) {
+	n.count.BadDoorbells++
+	n.warn(msg, args...)
+}
+
+// refusal is the error of a command: the errno that the kernel gives, and why.
+func refusal(e *uapi.RequestError, n *NIC, name string) error {
+	n.count.FailedCommands++
+	if n.log != nil {
+		n.log.Warn("command refused", "nic", n.cfg.Name, "command", name, "error", e)
+	}
+	return e.Errno
+}

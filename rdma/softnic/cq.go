@@ -1,0 +1,220 @@
+package softnic
+
+import (
+	"time"
+
+	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/uapi"
+)
+
+// cq is a completion queue.
+type cq struct {
+	nic       *NIC
+	mem       memory
+	cqn       uint32
+	user      uint64
+	uar       *uar
+	channel   *eventFile // nil: no events
+	async     *eventFile
+	buf       uint64
+	record    uint64
+	entries   uint32 // a power of two
+	entrySize uint32
+	ignore    bool // overruns are not looked for
+	charge    int64
+	users     int // queue pairs, counted once for each of their two queues
+
+	produced uint32 // completions written, free running
+	consumed uint32 // the driver's counter, 24 bits, when it was last read
+	failed   bool   // overran: nothing is written any more
+
+	armed         bool
+	armSolicited  bool
+	sequence      uint32 // events raised; arms must carry its low two bits
+	announced     uint32 // produced at the last event
+	lastSolicited uint32 // produced after the last solicited or failed completion
+	events        uint32 // raised, for the destroy command
+	asyncEvents   uint32
+
+	qps map[*qp]bool // that complete here
+
+	delayed []delayedCompletion // held back by faults, in order
+	silent  bool                // faults withhold everything from now on
+}
+
+type delayedCompletion struct {
+	due time.Time
+	e   prm.Completion
+}
+
+// complete writes a completion, now or when the faults let it through.
+func (c *cq) complete(e prm.Completion) {
+	if c.nic.holdBack(c, e) {
+		return
+	}
+	c.write(e)
+}
+
+// write puts a completion into the ring and raises the event it is armed for.
+func (c *cq) write(e prm.Completion) {
+	if c.failed {
+		return
+	}
+	if !c.hasRoom() {
+		c.overrun()
+		return
+	}
+	n := c.nic
+	e.Owner = uint8(c.produced / c.entries & 1)
+	e.Timestamp = uint64(time.Since(n.epoch))
+	at := c.buf + uint64(c.produced&(c.entries-1))*uint64(c.entrySize)
+	if c.entrySize == 2*prm.CQESize {
+		at += prm.CQESize
+	}
+	prm.PutCQE(n.cqe[:], e)
+	if c.mem.Write(at, n.cqe[:prm.CQELastWord]) != nil ||
+		!c.mem.Store32(at+prm.CQELastWord, prm.LastWord(e)) {
+		n.warn("completion queue memory is not mapped", "cqn", c.cqn)
+		c.fail()
+		return
+	}
+	c.produced++
+	n.countCompletion(e)
+	important := e.Solicited || e.Opcode.IsError()
+	if important {
+		c.lastSolicited = c.produced
+	}
+	if c.armed && (important || !c.armSolicited) {
+		c.raise()
+	}
+}
+
+// hasRoom reads the consumer index only when the ring looks full.
+func (c *cq) hasRoom() bool {
+	if c.ignore || (c.produced-c.consumed)&prm.MaxNumber < c.entries {
+		return true
+	}
+	v, ok := c.mem.Load32(c.record + 4*prm.RecordCI)
+	if !ok {
+		return false
+	}
+	c.consumed = prm.BE32(v)
+	return (c.produced-c.consumed)&prm.MaxNumber < c.entries
+}
+
+func (c *cq) overrun() {
+	c.nic.count.Overruns++
+	c.nic.warn("completion queue overrun", "cqn", c.cqn, "entries", c.entries,
+		"produced", c.produced, "consumed", c.consumed)
+	c.fail()
+}
+
+// fail ends the queue and, soon, every queue pair that completes to it.
+func (c *cq) fail() {
+	c.failed = true
+	if c.async != nil {
+		c.asyncEvents++
+	}
+	c.nic.raiseAsync(c.async, event{element: c.user, kind: uapi.EventCQErr, owner: c})
+	for q := range c.qps {
+		c.nic.doom(q)
+	}
+}
+
+// arm takes the value of the arm doorbell record.
+func (c *cq) arm(value uint32) {
+	n := c.nic
+	sn, solicited, ci, ok := prm.ParseArm(value)
+	if !ok {
+		n.badDoorbell("reserved bits in arm value", "cqn", c.cqn, "value", value)
+		return
+	}
+	if uint32(sn) != c.sequence&3 {
+		n.count.StaleArms++
+		return
+	}
+	n.count.Arms++
+	c.armed, c.armSolicited = true, solicited
+	// A completion from ci on that no event has announced raises one at once:
+	// it came between the last poll and the arm. One announced already does not.
+	last := c.produced
+	if solicited {
+		last = c.lastSolicited
+	}
+	consumed := c.produced - (c.produced-ci)&prm.MaxNumber
+	if int32(last-consumed) > 0 && int32(last-c.announced) > 0 {
+		c.raise()
+	}
+}
+
+// rearm reads the arm doorbell record of a queue whose doorbell may have been
+// overwritten by another queue's, which share the register.
+func (c *cq) rearm() {
+	if c.armed || c.channel == nil {
+		return
+	}
+	v, ok := c.mem.Load32(c.record + 4*prm.RecordArm)
+	if !ok {
+		return
+	}
+	value := prm.BE32(v)
+	if sn, _, _, ok := prm.ParseArm(value); ok && uint32(sn) == c.sequence&3 {
+		c.arm(value)
+	}
+}
+
+// raise disarms the queue and announces its completions.
+func (c *cq) raise() {
+	c.armed = false
+	c.sequence++
+	c.announced = c.produced
+	if c.channel == nil {
+		return
+	}
+	c.events++
+	c.nic.count.CompletionEvents++
+	c.channel.raise(event{element: c.user, owner: c})
+}
+
+func (n *NIC) countCompletion(e prm.Completion) {
+	n.count.Completions++
+	switch {
+	case !e.Opcode.IsError():
+	case e.Syndrome == prm.SyndromeFlushed:
+		n.count.FlushCompletions++
+	default:
+		n.count.ErrorCompletions++
+	}
+}
+
+// addCQ gives the queue its number.
+func (n *NIC) addCQ(c *cq) {
+	c.nic = n
+	c.qps = map[*qp]bool{}
+	for n.cqs[n.nextCQN] != nil {
+		n.nextCQN = nextNumber(n.nextCQN)
+	}
+	c.cqn = n.nextCQN
+	n.nextCQN = nextNumber(n.nextCQN)
+	n.cqs[c.cqn] = c
+	c.uar.cqs[c] = true
+	n.count.CQs++
+}
+
+func (n *NIC) dropCQ(c *cq) {
+	delete(n.cqs, c.cqn)
+	delete(c.uar.cqs, c)
+	delete(n.late, c)
+	n.count.CQs--
+}
+
+// nextNumber walks the 24-bit numbers of queues, so that one freed is taken
+// again as late as possible. The first few are the device's own.
+func nextNumber(v uint32) uint32 {
+	if v++; v > prm.MaxNumber-1 {
+		return firstNumber
+	}
+	return v
+}
+
+const firstNumber = 0x40

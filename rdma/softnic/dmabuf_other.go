@@ -1,0 +1,10 @@
+//go:build !linux
+
+package softnic
+
+import "syscall"
+
+// mapDescriptor is for systems that have dma-bufs.
+func mapDescriptor(int, uint64, uint64, bool) (addr uint64, release func(), err error) {
+	return 0, nil, syscall.EOPNOTSUPP
+}

@@ -1,0 +1,203 @@
+package softnic
+
+import (
+	"time"
+
+	"github.com/farwire/farwire/internal/link"
+	"github.com/farwire/farwire/internal/roce"
+)
+
+// The engine runs on whatever goroutine brings it work: one that rings a
+// doorbell, delivers a packet, or issues a command; or the NIC's timer. Nobody
+// waits for NIC.mu to bring work: who finds it taken leaves a note (pending),
+// and whoever holds it looks for notes after giving it up. So rings of NICs
+// that send to each other on one goroutine end, and a goroutine never holds one
+// NIC while it waits for another.
+
+// kick has the engine look for work, now and here unless it is running.
+func (n *NIC) kick() {
+	n.pending.Store(true)
+	n.run()
+}
+
+func (n *NIC) run() {
+	for n.pending.Load() && n.mu.TryLock() {
+		n.pending.Store(false)
+		more := n.process()
+		n.mu.Unlock()
+		if more {
+			n.handOver()
+			return
+		}
+	}
+}
+
+// lock takes the NIC for a command; unlock gives it up and does what came in
+// between.
+func (n *NIC) lock() { n.mu.Lock() }
+
+func (n *NIC) unlock() {
+	n.mu.Unlock()
+	n.run()
+}
+
+// handOver lets the NIC's own goroutine go on, so that the one that brought the
+// work gets away.
+func (n *NIC) handOver() {
+	n.pending.Store(true)
+	select {
+	case n.work <- struct{}{}:
+	default:
+	}
+}
+
+// worker goes on with what others handed over. It ends with the NIC.
+func (n *NIC) worker() {
+	defer close(n.workerEnd)
+	for {
+		select {
+		case <-n.closing:
+			return
+		case <-n.work:
+			n.run()
+		}
+	}
+}
+
+// inlineWork bounds the doorbells, packets and queue pairs served by one call
+// of process.
+const inlineWork = 512
+
+// process works until nothing is left (false) or the bound is reached (true).
+func (n *NIC) process() (more bool) {
+	for did := 0; ; {
+		now := time.Now()
+		step := n.answerDoorbells()
+		step += n.takePackets(now)
+		step += n.expire(now)
+		step += n.serveReady(now)
+		step += n.releaseLate(now)
+		if step == 0 {
+			n.pollFlushing(now)
+			n.setTimer(now)
+			return false
+		}
+		if did += step; did >= inlineWork {
+			n.setTimer(now)
+			return true
+		}
+	}
+}
+
+// deliver is the receiver of the NIC's links.
+func (n *NIC) deliver(p *link.Packet) {
+	n.inboxMu.Lock()
+	full := len(n.inbox) >= maxInbox
+	if !full {
+		n.inbox = append(n.inbox, p)
+	}
+	n.inboxMu.Unlock()
+	if full {
+		n.overflows.Add(1)
+		p.Release()
+	}
+	n.kick()
+}
+
+// maxInbox bounds the packets that wait for the engine.
+const maxInbox = 1 << 14
+
+func (n *NIC) takePackets(now time.Time) int {
+	n.inboxMu.Lock()
+	batch := n.inbox
+	n.inbox = n.inboxSpare[:0]
+	n.inboxMu.Unlock()
+	for i, p := range batch {
+		batch[i] = nil
+		n.takePacket(now, p)
+		p.Release()
+	}
+	n.inboxSpare = batch
+	return len(batch)
+}
+
+func (n *NIC) takePacket(now time.Time, p *link.Packet) {
+	if n.failed {
+		return
+	}
+	if !n.portUp {
+		n.count.DropPortDown++
+		return
+	}
+	n.count.PacketsReceived++
+	n.count.BytesReceived += uint64(len(p.Buf))
+	if len(p.Buf) < roce.BTHSize {
+		n.count.DropMalformed++
+		return
+	}
+	q := n.qps[roce.BTH(p.Buf[:roce.BTHSize]).DestQP()]
+	if q == nil || !q.connected() {
+		n.count.DropUnknownQP++
+		return
+	}
+	q.arrive(now, p)
+}
+
+// schedule puts a queue pair in line to be served.
+func (n *NIC) schedule(q *qp) {
+	if !q.scheduled {
+		q.scheduled = true
+		n.ready = append(n.ready, q)
+	}
+}
+
+// serveReady gives each queue pair in line one turn.
+func (n *NIC) serveReady(now time.Time) (did int) {
+	batch := n.ready
+	n.ready = n.readySpare[:0]
+	for i, q := range batch {
+		batch[i] = nil
+		q.scheduled = false
+		if !q.failed && !n.failed {
+			did += 1 + q.serve(now)
+		}
+	}
+	n.readySpare = batch
+	if n.sent {
+		n.sent = false
+		for _, l := range n.links {
+			l.Flush()
+		}
+	}
+	return did
+}
+
+// pollFlushing flushes receives that were posted to queue pairs in error. Such
+// a post rings no doorbell, so while there are queue pairs in error the timer
+// looks after them, ever more seldom while it finds nothing.
+func (n *NIC) pollFlushing(now time.Time) {
+	if len(n.flushing) == 0 {
+		n.flushWait, n.flushAt = 0, time.Time{}
+		return
+	}
+	found := n.flushWait == 0
+	for q := range n.flushing {
+		if q.flushReceives() > 0 {
+			found = true
+		}
+	}
+	switch {
+	case found:
+		n.flushWait = minFlushWait
+	case now.Before(n.flushAt):
+		return
+	default:
+		n.flushWait = min(2*n.flushWait, maxFlushWait)
+	}
+	n.flushAt = now.Add(n.flushWait)
+}
+
+const (
+	minFlushWait = time.Millisecond
+	maxFlushWait = 64 * time.Millisecond
+)

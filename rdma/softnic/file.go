@@ -1,0 +1,246 @@
+package softnic
+
+import (
+	"errors"
+	"os"
+	"sync"
+	"syscall"
+
+	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/verbs"
+)
+
+// file is one open user-verbs file of the NIC and its user context. Its fields
+// but commands are guarded by NIC.mu.
+type file struct {
+	nic *NIC
+	mem memory
+
+	commands sync.RWMutex // held for reading by commands, for writing by Close
+
+	closed  bool
+	refs    int  // the file until it is closed, and each of its mappings
+	context bool // GET_CONTEXT was done
+
+	oldCQE      bool   // completions of version 0
+	staticPages []*uar // in static mode, by index
+	registers   []int  // in static mode: queue pairs on each register
+	lowLatency  int    // of them at the end, for one queue pair each
+
+	objects objects
+	mapped  map[int64]*uar // dynamic pages by mapping offset
+	events  map[*eventFile]bool
+	fds     map[int]*eventFile // not taken over yet
+	nextFD  int
+	async   *eventFile // default for objects
+	pinned  int64
+}
+
+var _ verbs.File = (*file)(nil)
+
+// Open opens the NIC as its device node is opened. Each open file is a user
+// context of its own. It fails with syscall.EIO when the NIC has failed or was
+// closed.
+func (n *NIC) Open() (verbs.File, error) { return n.open(ownMemory{}) }
+
+func (n *NIC) open(mem memory) (*file, error) {
+	n.lock()
+	defer n.unlock()
+	if n.failed {
+		return nil, &os.PathError{Op: "open", Path: n.cfg.Name, Err: syscall.EIO}
+	}
+	f := &file{
+		nic: n, mem: mem, refs: 1,
+		mapped: map[int64]*uar{}, events: map[*eventFile]bool{}, fds: map[int]*eventFile{},
+		nextFD: firstFD,
+	}
+	n.files[f] = true
+	return f, nil
+}
+
+// firstFD is where event descriptors start: their numbers mean something to
+// this file only, and should not be mistaken for the process's own.
+const firstFD = 1 << 20
+
+// Ioctl executes one command.
+func (f *file) Ioctl(cmd []byte) error {
+	f.commands.RLock()
+	defer f.commands.RUnlock()
+	n := f.nic
+	n.lock()
+	defer n.unlock()
+	n.count.Commands++
+	name, err := f.execute(cmd)
+	if err == nil {
+		return nil
+	}
+	var refused *uapi.RequestError
+	if !errors.As(err, &refused) {
+		refused = &uapi.RequestError{Errno: syscall.EINVAL, Reason: err.Error()}
+	}
+	return refusal(refused, n, name)
+}
+
+func (f *file) execute(cmd []byte) (name string, err error) {
+	switch {
+	case f.closed:
+		return "", refuse(syscall.EBADF, "file is closed")
+	case f.nic.failed:
+		return "", refuse(syscall.EIO, "device has failed")
+	}
+	r, err := uapi.Parse(cmd)
+	if err != nil {
+		return "", err
+	}
+	m, err := f.nic.methods.Match(r, uapi.DriverMLX5, f.mem)
+	if err != nil {
+		return "", err
+	}
+	c := &call{file: f, nic: f.nic, mem: f.mem, req: r, name: m.Name,
+		uhwIn: r.Find(uapi.AttrUHWIn), uhwOut: r.Find(uapi.AttrUHWOut)}
+	err = handlers[[2]uint16{m.Object, m.ID}](c)
+	return c.name, err
+}
+
+// Map maps a doorbell page.
+func (f *file) Map(offset int64, length int) (*verbs.Page, error) {
+	n := f.nic
+	n.lock()
+	defer n.unlock()
+	switch {
+	case f.closed:
+		return nil, syscall.EBADF
+	case n.failed:
+		return nil, syscall.EIO
+	case !f.context || length != hostmem.PageSize():
+		return nil, syscall.EINVAL
+	}
+	u, errno := f.pageAt(offset)
+	if errno != 0 {
+		n.warn("mapping refused", "offset", offset, "error", errno)
+		return nil, errno
+	}
+	u.refs++
+	f.refs++
+	return verbs.NewPage(u.mem.Bytes(), u.wake, func() error {
+		n.lock()
+		defer n.unlock()
+		u.put()
+		f.put()
+		return nil
+	}), nil
+}
+
+// Events takes over an event descriptor.
+func (f *file) Events(fd int) (verbs.EventFile, error) {
+	n := f.nic
+	n.lock()
+	defer n.unlock()
+	e := f.fds[fd]
+	if e == nil {
+		return nil, syscall.EBADF
+	}
+	delete(f.fds, fd)
+	return e, nil
+}
+
+// Close closes the file. Its context goes when the last mapping has.
+func (f *file) Close() error {
+	f.commands.Lock()
+	defer f.commands.Unlock()
+	n := f.nic
+	n.lock()
+	defer n.unlock()
+	if f.closed {
+		return os.ErrClosed
+	}
+	f.closed = true
+	f.put()
+	return nil
+}
+
+// put ends a use of the file; the last one ends the context.
+func (f *file) put() {
+	if f.refs--; f.refs > 0 {
+		return
+	}
+	f.dropObjects()
+	delete(f.nic.files, f)
+}
+
+// dropObjects destroys everything the context has. Pages stay for as long as
+// they are mapped.
+func (f *file) dropObjects() {
+	n := f.nic
+	for _, kind := range []uint16{uapi.ObjectQP, uapi.ObjectCQ, uapi.ObjectMR, uapi.ObjectPD, objectUAR} {
+		for h := range f.objects.all(kind) {
+			f.drop(h)
+		}
+	}
+	for _, u := range f.staticPages {
+		delete(n.pages, u.index)
+		u.put()
+	}
+	f.staticPages, f.registers = nil, nil
+	for _, e := range f.fds {
+		e.shut()
+		f.forgetEvents(e)
+	}
+	clear(f.fds)
+	if f.context {
+		f.context = false
+		n.count.Contexts--
+	}
+}
+
+// newEvents makes an event descriptor.
+func (f *file) newEvents(size int) *eventFile {
+	e := newEventFile(size, f.nextFD)
+	f.nextFD++
+	e.closing = func() {
+		f.nic.lock()
+		defer f.nic.unlock()
+		f.forgetEvents(e)
+	}
+	f.fds[e.fd] = e
+	f.events[e] = true
+	f.nic.count.EventFiles++
+	return e
+}
+
+// dropEvents takes back an event descriptor whose number could not be delivered.
+func (f *file) dropEvents(e *eventFile) {
+	e.shut()
+	delete(f.fds, e.fd)
+	f.forgetEvents(e)
+}
+
+// forgetEvents ends the accounting of an event descriptor that was closed.
+func (f *file) forgetEvents(e *eventFile) {
+	delete(f.events, e)
+	f.nic.count.EventFiles--
+}
+
+// removeEvents makes reads of all event descriptors fail after what is queued.
+func (f *file) removeEvents() {
+	for e := range f.events {
+		e.remove()
+	}
+}
+
+// channel finds the open completion channel with a descriptor, taken over or not.
+func (f *file) channel(fd int) *eventFile {
+	for e := range f.events {
+		if e.fd == fd && e.size == completionRecord {
+			return e
+		}
+	}
+	return nil
+}
+
+// Sizes of event records.
+const (
+	completionRecord = 8
+	asyncRecord      = 16
+)

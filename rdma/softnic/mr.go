@@ -1,0 +1,118 @@
+package softnic
+
+import (
+	"github.com/farwire/farwire/internal/rc"
+	"github.com/farwire/farwire/internal/uapi"
+)
+
+// pd is a protection domain: queue pairs use the regions of their own only.
+type pd struct {
+	number uint32
+	users  int // regions and queue pairs
+}
+
+// mr is a memory region: the bytes [va, va+length) of its user's address space
+// are those at start, as far as access allows. Its one key is both the local
+// and the remote one.
+type mr struct {
+	key       uint32
+	pd        *pd
+	mem       memory
+	start, va uint64
+	length    uint64
+	access    uint32
+	charge    int64 // pinned bytes
+	release   func()
+}
+
+// translate is where [va, va+n) lies in the region's memory, for one of need's
+// accesses; detailNone if that is allowed.
+func (m *mr) translate(va uint64, n uint32, need uint32) (addr uint64, d detail) {
+	off := va - m.va
+	switch {
+	case m.access&need != need:
+		return 0, detailRights
+	case va < m.va || off > m.length || uint64(n) > m.length-off:
+		return 0, detailBounds
+	}
+	return m.start + off, detailNone
+}
+
+// region finds the region of a key that queue pairs of d may use.
+func (n *NIC) region(key uint32, d *pd) (*mr, detail) {
+	m := n.mrs[key]
+	switch {
+	case m == nil:
+		return nil, detailKey
+	case m.pd != d:
+		return nil, detailDomain
+	}
+	return m, detailNone
+}
+
+// Keys are an index of 24 bits and a variant of 8. An index is taken again only
+// when all others have been, with another variant, so that a stale key stays
+// useless for as long as can be.
+const (
+	firstKeyIndex = 0x100 // indices below are the device's own
+	lastKeyIndex  = 1<<24 - 1
+)
+
+func (n *NIC) newKey() uint32 {
+	for {
+		key := n.nextKey<<8 | n.keyVariant
+		if n.nextKey++; n.nextKey > lastKeyIndex {
+			n.nextKey = firstKeyIndex
+			n.keyVariant = (n.keyVariant + 1) & 0xff
+		}
+		if !n.keyIndex[key>>8] {
+			n.keyIndex[key>>8] = true
+			return key
+		}
+	}
+}
+
+func (n *NIC) addRegion(m *mr) {
+	m.key = n.newKey()
+	n.mrs[m.key] = m
+	m.pd.users++
+	n.count.MRs++
+}
+
+func (n *NIC) dropRegion(m *mr) {
+	delete(n.mrs, m.key)
+	delete(n.keyIndex, m.key>>8)
+	m.pd.users--
+	n.count.MRs--
+	if m.release != nil {
+		m.release()
+	}
+}
+
+// remoteNeed is the region access that a peer's access needs.
+func remoteNeed(a rc.Access) (need uint32) {
+	if a&rc.RemoteWrite != 0 {
+		need |= uapi.AccessRemoteWrite
+	}
+	if a&rc.RemoteRead != 0 {
+		need |= uapi.AccessRemoteRead
+	}
+	if a&rc.RemoteAtomic != 0 {
+		need |= uapi.AccessRemoteAtomic
+	}
+	return need
+}
+
+// rcAccess is what the access flags of a queue pair let a peer do.
+func rcAccess(flags uint32) (a rc.Access) {
+	if flags&uapi.AccessRemoteWrite != 0 {
+		a |= rc.RemoteWrite
+	}
+	if flags&uapi.AccessRemoteRead != 0 {
+		a |= rc.RemoteRead
+	}
+	if flags&uapi.AccessRemoteAtomic != 0 {
+		a |= rc.RemoteAtomic
+	}
+	return a
+}

@@ -1,0 +1,217 @@
+package softnic
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+
+	"github.com/farwire/farwire/internal/link"
+	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/verbs"
+)
+
+// The NIC has one port.
+const portNumber = 1
+
+// gidSlots is the size of the GID table.
+const gidSlots = 8
+
+// gid is an entry of the GID table; link is nil where this NIC does not send
+// such packets (RoCE v1).
+type gid struct {
+	gid  verbs.GID
+	kind uint32 // uapi.GIDTypeIB, ...
+	link link.Link
+}
+
+// plugIn joins the networks and fills the GID table.
+func (n *NIC) plugIn() error {
+	if n.cfg.LinkLayer == verbs.LinkInfiniBand {
+		return n.plugInInfiniBand()
+	}
+	return n.plugInEthernet()
+}
+
+// plugInInfiniBand takes a LID; the one GID is the default one, made of the GUID.
+func (n *NIC) plugInInfiniBand() (err error) {
+	if n.lid, err = n.network.takeLID(); err != nil {
+		return err
+	}
+	l, err := n.join(lidAddr(n.lid))
+	if err != nil {
+		return err
+	}
+	n.setGUID(l.Addr())
+	n.gids = []gid{{gid: n.linkLocal(), kind: uapi.GIDTypeIB, link: l}}
+	n.mtu = verbs.MTU4096
+	return nil
+}
+
+// plugInEthernet takes the port's address and its link-local one. Each is in the
+// table twice, once for each version of RoCE, as in the kernel's.
+func (n *NIC) plugInEthernet() error {
+	main, err := n.openMain()
+	if err != nil {
+		return err
+	}
+	n.setGUID(main.Addr())
+	local, err := n.join(n.linkLocal().Addr())
+	if err != nil {
+		return err
+	}
+	n.mtu = verbs.MTUFrom(main.MTU())
+	n.gids = []gid{
+		{gid: n.linkLocal(), kind: uapi.GIDTypeRoCEv1},
+		{gid: n.linkLocal(), kind: uapi.GIDTypeRoCEv2, link: local},
+		{gid: verbs.GIDFrom(main.Addr()), kind: uapi.GIDTypeRoCEv1},
+		{gid: verbs.GIDFrom(main.Addr()), kind: uapi.GIDTypeRoCEv2, link: main},
+	}
+	return nil
+}
+
+// openMain opens the link of the port's address.
+func (n *NIC) openMain() (link.Link, error) {
+	if n.cfg.Link != LinkMemory {
+		l, err := n.openRouted()
+		if err == nil || n.cfg.Link == LinkUDP {
+			n.udp = err == nil
+			return l, err
+		}
+		n.warn("no UDP link", "error", err)
+	}
+	if n.cfg.Addr.IsValid() {
+		return n.join(n.cfg.Addr)
+	}
+	for {
+		l, err := n.join(randomLoopback())
+		if !errors.Is(err, link.ErrAddrInUse) {
+			return l, err
+		}
+	}
+}
+
+// openRouted opens a link on the in-memory network and UDP at once.
+func (n *NIC) openRouted() (link.Link, error) {
+	udp := link.LoopbackUDP
+	if n.cfg.Addr.IsValid() {
+		udp = func(r link.Receiver) (link.Link, error) { return link.UDP(n.cfg.Addr, r) }
+	}
+	return n.impair(func(r link.Receiver) (link.Link, error) {
+		return link.Route(n.network.links, udp, r)
+	})
+}
+
+// join opens a link on the in-memory network alone.
+func (n *NIC) join(addr netip.Addr) (link.Link, error) {
+	return n.impair(func(r link.Receiver) (link.Link, error) { return n.network.links.Join(addr, r) })
+}
+
+// impair opens a link that spoils packets as the faults say, and keeps it.
+func (n *NIC) impair(open func(link.Receiver) (link.Link, error)) (link.Link, error) {
+	l, err := link.Impair(open, n.faults.impairments(n.cfg.Seed+uint64(len(n.links))), n.deliver)
+	if err != nil {
+		return nil, err
+	}
+	n.links = append(n.links, l)
+	return l, nil
+}
+
+func (f Faults) impairments(seed uint64) link.Impairments {
+	return link.Impairments{
+		Seed: seed, Loss: f.Loss, Duplicate: f.Duplicate, Reorder: f.Reorder, Corrupt: f.Corrupt,
+		Delay: f.Delay, Jitter: f.Jitter,
+	}
+}
+
+// unplug leaves the networks. When it returns no packet comes any more.
+func (n *NIC) unplug() error {
+	var errs []error
+	for _, l := range n.links {
+		errs = append(errs, l.Close())
+	}
+	if n.lid != 0 {
+		n.network.giveLID(n.lid)
+	}
+	return errors.Join(errs...)
+}
+
+// setGUID derives the node GUID from the port's address, which is unique on its
+// network.
+func (n *NIC) setGUID(addr netip.Addr) {
+	a := addr.As16()
+	h := fnv.New64a()
+	h.Write(a[:])
+	h.Sum(n.guid[:0])
+	n.guid[0], n.guid[1] = 0x9a, 0x03 // of the vendor's, locally administered
+}
+
+// linkLocal is the default GID: the link-local prefix and the GUID.
+func (n *NIC) linkLocal() (g verbs.GID) {
+	g[0], g[1] = 0xfe, 0x80
+	copy(g[8:], n.guid[:])
+	return g
+}
+
+// portAttributes is the response of QUERY_PORT.
+func (n *NIC) portAttributes() uapi.QueryPortResp {
+	r := uapi.QueryPortResp{
+		MaxMsgSz:    maxMessage,
+		GidTblLen:   gidSlots,
+		PkeyTblLen:  1,
+		State:       1, // DOWN
+		PhysState:   3, // Disabled
+		MaxMTU:      uint8(verbs.MTU4096),
+		ActiveMTU:   uint8(n.mtu),
+		MaxVlNum:    1,
+		ActiveWidth: 2,  // 4X
+		ActiveSpeed: 32, // EDR
+		LinkLayer:   uint8(n.cfg.LinkLayer),
+	}
+	if n.portUp {
+		r.State, r.PhysState = 4, 5 // ACTIVE, LinkUp
+	}
+	if n.cfg.LinkLayer == verbs.LinkInfiniBand {
+		r.PortCapFlags = 0x2651e848
+		r.Lid, r.SmLid = n.lid, 1
+	} else {
+		r.PortCapFlags = uapi.PortIPBasedGIDs | 1<<16 // and IB_PORT_CM_SUP
+		r.Flags = uapi.PortGRHRequired
+	}
+	return r
+}
+
+// gidEntry is the kernel's record of a slot; ok is false if it is empty.
+func (n *NIC) gidEntry(i uint64) (e uapi.GIDEntry, ok bool) {
+	if i >= uint64(len(n.gids)) {
+		return e, false
+	}
+	g := n.gids[i]
+	return uapi.GIDEntry{GID: g.gid, GIDIndex: uint32(i), PortNum: portNumber, GIDType: g.kind}, true
+}
+
+// checkAddr refuses addresses a port cannot have.
+func checkAddr(c *Config) error {
+	a := c.Addr
+	switch {
+	case !a.IsValid():
+		return nil
+	case c.LinkLayer == verbs.LinkInfiniBand:
+		return fmt.Errorf("address %v on an InfiniBand port, which has a LID", a)
+	case a.Zone() != "" || a.IsMulticast() || a.IsUnspecified():
+		return fmt.Errorf("address %v is not a unicast address without zone", a)
+	}
+	return nil
+}
+
+// flowPort is the UDP source port of a flow, as the kernel derives it from the
+// flow label or, without one, from the two queue pair numbers.
+func flowPort(label, local, remote uint32) uint16 {
+	if label == 0 {
+		v := uint64(local) * uint64(remote)
+		v ^= v >> 20
+		v ^= v >> 40
+		label = uint32(v) & 0xfffff
+	}
+	return uint16(label&0x3fff^label>>14&0x3f) | 0xc000
+}

@@ -1,0 +1,108 @@
+package softnic
+
+import (
+	"container/heap"
+	"time"
+)
+
+// One timer serves all queue pairs. Deadlines move away with every packet, so
+// they are kept lazily: an entry of the heap is not later than its queue pair's
+// deadline, and is corrected when its time comes. A busy NIC so touches
+// neither heap nor timer.
+
+// timerHeap orders queue pairs by qp.deadline; qp.timer is the index, -1 outside.
+type timerHeap []*qp
+
+func (h timerHeap) Len() int           { return len(h) }
+func (h timerHeap) Less(i, j int) bool { return h[i].deadline.Before(h[j].deadline) }
+func (h timerHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].timer, h[j].timer = i, j
+}
+
+// Push and Pop are for package heap.
+func (h *timerHeap) Push(x any) {
+	q := x.(*qp)
+	q.timer = len(*h)
+	*h = append(*h, q)
+}
+
+// Pop removes the last.
+func (h *timerHeap) Pop() any {
+	last := len(*h) - 1
+	q := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	q.timer = -1
+	return q
+}
+
+// setDeadline sees to it that the heap has an entry no later than the queue
+// pair's deadline.
+func (n *NIC) setDeadline(q *qp) {
+	t, ok := q.proto.Deadline()
+	switch {
+	case !ok:
+	case q.timer < 0:
+		q.deadline = t
+		heap.Push(&n.timers, q)
+	case t.Before(q.deadline):
+		q.deadline = t
+		heap.Fix(&n.timers, q.timer)
+	}
+}
+
+func (n *NIC) unschedule(q *qp) {
+	if q.timer >= 0 {
+		heap.Remove(&n.timers, q.timer)
+	}
+}
+
+// expire does what is due and returns how much that was.
+func (n *NIC) expire(now time.Time) (did int) {
+	for len(n.timers) > 0 && !n.timers[0].deadline.After(now) {
+		q := n.timers[0]
+		t, ok := q.proto.Deadline()
+		switch {
+		case !ok || n.failed:
+			heap.Pop(&n.timers)
+		case t.After(now):
+			q.deadline = t
+			heap.Fix(&n.timers, 0)
+		default:
+			heap.Pop(&n.timers)
+			q.proto.Expire(now)
+			n.schedule(q)
+			did++
+		}
+	}
+	return did
+}
+
+// setTimer sets the timer to the earliest thing that is due, unless it fires
+// before that anyway.
+func (n *NIC) setTimer(now time.Time) {
+	if !n.timerAt.IsZero() && !n.timerAt.After(now) {
+		n.timerAt = time.Time{}
+	}
+	next := n.flushAt
+	if len(n.timers) > 0 {
+		next = earlier(next, n.timers[0].deadline)
+	}
+	for c := range n.late {
+		next = earlier(next, c.delayed[0].due)
+	}
+	if next.IsZero() || n.failed || n.closed || !n.timerAt.IsZero() && !next.Before(n.timerAt) {
+		return
+	}
+	n.timerAt = next
+	n.timer.Reset(max(0, next.Sub(now)))
+}
+
+// earlier is the earlier of two times, the zero time being never.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) && !b.IsZero() {
+		return b
+	}
+	return a
+}

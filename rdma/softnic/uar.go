@@ -1,0 +1,245 @@
+package softnic
+
+import (
+	"sync/atomic"
+
+	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/internal/prm"
+)
+
+// uar is a doorbell page. Its memory is the driver's to store to; wake says
+// that it did.
+//
+// A store and its wake are two steps, so stores of several goroutines to one
+// register can overwrite each other before the NIC looks. The NIC takes the
+// word by swapping it with 0 and compares wakes with words: where they differ,
+// a doorbell may have been lost, and every object of the page is looked at.
+type uar struct {
+	nic       *NIC
+	mem       *hostmem.Memory
+	index     uint32 // page number
+	offset    int64  // of its mapping
+	nonCached bool
+	static    bool
+
+	next  *uar // in the NIC's list of rung pages
+	rung  atomic.Uint32
+	wakes [numRegisters]atomic.Uint32
+
+	// Under NIC.mu.
+	refs int // the object, and each mapping of it
+	qps  map[*qp]bool
+	cqs  map[*cq]bool
+	seen [numRegisters - 1][maxRegister]byte // what lay behind a register's first word
+}
+
+// The registers of a page, as rung and wakes number them: the halves of the
+// send registers, then the arm register, then a wake at any other offset.
+const (
+	halfSize     = 0x100
+	armIndex     = (prm.PageSize - prm.SendRegister) / halfSize
+	strayIndex   = armIndex + 1
+	numRegisters = strayIndex + 1
+	maxRegister  = halfSize
+)
+
+// registerIndex is the number of the register at an offset into the page.
+func registerIndex(offset int) int {
+	switch {
+	case offset == prm.ArmRegister:
+		return armIndex
+	case offset >= prm.SendRegister && offset < prm.PageSize && offset%halfSize == 0:
+		return (offset - prm.SendRegister) / halfSize
+	}
+	return strayIndex
+}
+
+// wake notes that the register at offset was stored to, and has the NIC look.
+func (u *uar) wake(offset int) {
+	i := registerIndex(offset)
+	u.wakes[i].Add(1)
+	if u.rung.Or(1<<i) == 0 {
+		u.nic.pushRung(u)
+	}
+	u.nic.kick()
+}
+
+// pushRung adds a page to the list of rung ones. It is there once: only the
+// wake that finds no register rung pushes.
+func (n *NIC) pushRung(u *uar) {
+	for {
+		head := n.rung.Load()
+		u.next = head
+		if n.rung.CompareAndSwap(head, u) {
+			return
+		}
+	}
+}
+
+// answerDoorbells handles every rung register and returns how many there were.
+func (n *NIC) answerDoorbells() (did int) {
+	for u := n.rung.Swap(nil); u != nil; {
+		next := u.next // before rung is cleared: then it may be pushed again
+		u.next = nil
+		for mask, i := u.rung.Swap(0), 0; mask != 0; mask, i = mask>>1, i+1 {
+			if mask&1 != 0 {
+				did++
+				u.answer(i)
+			}
+		}
+		u = next
+	}
+	return did
+}
+
+func (u *uar) answer(i int) {
+	wakes := u.wakes[i].Swap(0)
+	switch {
+	case u.refs == 0 || u.nic.failed:
+	case i == strayIndex:
+		u.nic.badDoorbell("store outside the registers", "page", u.index)
+	case i == armIndex:
+		u.answerArm(wakes)
+	default:
+		u.answerSend(i, wakes)
+	}
+}
+
+func (u *uar) answerArm(wakes uint32) {
+	word := atomic.SwapUint64(hostmem.Word64(u.mem.Bytes()[prm.ArmRegister:]), 0)
+	if word == 0 || wakes != 1 {
+		for c := range u.cqs {
+			c.rearm()
+		}
+	}
+	if word == 0 {
+		return
+	}
+	value, cqn := prm.ParseArmDoorbell(word)
+	c := u.nic.cqs[cqn]
+	if c == nil || c.uar != u {
+		u.nic.badDoorbell("arm of no completion queue of the page", "page", u.index, "cqn", cqn)
+		return
+	}
+	record, ok := c.mem.Load32(c.record + 4*prm.RecordArm)
+	if !ok {
+		u.nic.warn("arm doorbell record is not mapped", "cqn", cqn)
+		return
+	}
+	// The record is written first, so it holds this value or a newer one.
+	newest := prm.BE32(record)
+	if newest != value && !newerArm(newest, value) {
+		u.nic.badDoorbell("arm record does not hold the value of the doorbell",
+			"cqn", cqn, "record", newest, "doorbell", value)
+		return
+	}
+	c.arm(newest)
+}
+
+// newerArm reports whether a may be an arm of the same queue later than b.
+func newerArm(a, b uint32) bool {
+	asn, _, aci, aok := prm.ParseArm(a)
+	bsn, _, bci, bok := prm.ParseArm(b)
+	return aok && bok && (asn != bsn || (aci-bci)&prm.MaxNumber < 1<<23)
+}
+
+func (u *uar) answerSend(i int, wakes uint32) {
+	n := u.nic
+	register := u.mem.Bytes()[prm.SendRegister+i*halfSize:][:maxRegister]
+	word := atomic.LoadUint64(hostmem.Word64(register))
+	copy(n.blueFlame[:], register)
+	quiet := word == atomic.SwapUint64(hostmem.Word64(register), 0) && wakes == 1
+	if word == 0 || wakes != 1 {
+		for q := range u.qps {
+			q.ring()
+		}
+	}
+	if word == 0 {
+		return
+	}
+	n.count.Doorbells++
+	bell := prm.ParseSendDoorbell(word)
+	q := n.qps[bell.QPN]
+	switch {
+	case q == nil || q.uar != u:
+		n.badDoorbell("send doorbell for no queue pair of the page", "page", u.index, "qpn", bell.QPN)
+		return
+	case !u.mayRing(q, i):
+		n.badDoorbell("send doorbell at a register the queue pair does not have",
+			"page", u.index, "register", i, "qpn", bell.QPN)
+		return
+	}
+	q.doorbell(bell)
+	if quiet {
+		u.checkBlueFlame(q, i, bell)
+	}
+	copy(u.seen[i][:], n.blueFlame[:])
+}
+
+// mayRing reports whether register half i belongs to the queue pair: in static
+// mode the one it was given, else any that user space has.
+func (u *uar) mayRing(q *qp, i int) bool {
+	register := i * halfSize / u.nic.registerSize(u)
+	if u.static {
+		return register == int(q.register%prm.PageRegisters)
+	}
+	if u.nonCached {
+		return register < prm.PageRegisters
+	}
+	return register < prm.UserRegisters
+}
+
+// checkBlueFlame compares the entry that came with a doorbell, if one did, with
+// the one in the queue. What lies behind the register's first word is an entry
+// unless it was there before. Only the entry at the queue's head can be judged;
+// with others in front of it an older store may still lie there.
+func (u *uar) checkBlueFlame(q *qp, i int, bell prm.Ctrl) {
+	n := u.nic
+	size := min(int(bell.DS)*prm.Unit, maxRegister)
+	if u.nonCached || size <= 8 || bell.Index != q.head ||
+		string(n.blueFlame[8:size]) == string(u.seen[i][8:size]) {
+		return
+	}
+	if !q.copyEntry(n.entry[:size], bell.Index) {
+		return
+	}
+	if string(n.entry[8:size]) == string(n.blueFlame[8:size]) {
+		n.count.BlueFlames++
+		return
+	}
+	n.badDoorbell("BlueFlame entry differs from the queue's", "qpn", q.qpn, "index", bell.Index)
+	q.blueFlameBad = true
+}
+
+// registerSize is the distance of the page's send registers.
+func (n *NIC) registerSize(u *uar) int {
+	if n.cfg.NoBlueFlame || u.nonCached {
+		return prm.RegisterSpacing
+	}
+	return blueFlameSize
+}
+
+// blueFlameSize is the size of a register with write combining: two halves.
+const blueFlameSize = 2 * halfSize
+
+// newUAR makes page index, or returns nil if there is no memory.
+func (n *NIC) newUAR(index uint32) *uar {
+	mem, err := hostmem.Alloc(max(prm.PageSize, hostmem.PageSize()))
+	if err != nil {
+		n.warn("doorbell page", "error", err)
+		return nil
+	}
+	n.count.UARs++
+	return &uar{nic: n, mem: mem, index: index, refs: 1, qps: map[*qp]bool{}, cqs: map[*cq]bool{}}
+}
+
+// put ends one use of the page; the last one frees it.
+func (u *uar) put() {
+	if u.refs--; u.refs > 0 {
+		return
+	}
+	u.nic.count.UARs--
+	if err := u.mem.Free(); err != nil {
+		u.nic.warn("doorbell page", "error", err)
+	}
+}
