@@ -1,0 +1,87 @@
+package rdma
+
+import (
+	"cmp"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/farwire/farwire/bootstrap"
+	"github.com/farwire/farwire/conn"
+)
+
+// DeviceEnv names the environment variable that chooses the device.
+const DeviceEnv = "FARWIRE_DEVICE"
+
+// Soft is the name of the software NIC in DeviceEnv and Config.Device.
+const Soft = "soft"
+
+// Config tunes connections. The zero Config is ready for use. The two ends may differ:
+// smaller values win.
+type Config struct {
+	// Device is the device to use. Default $FARWIRE_DEVICE, else the one whose address
+	// the route to the peer has; see the package comment.
+	Device string
+
+	// BufferSize is the size in bytes of the buffers that messages are sent from and
+	// received in. Default conn.DefaultSize; conn.MinSize to conn.MaxSize.
+	BufferSize int
+
+	// Receives is how many messages of the peer may be on their way or unread. Default
+	// conn.DefaultReceives; conn.MinReceives to conn.MaxReceives, a power of two or
+	// rounded up to one.
+	Receives int
+
+	// Sends is how many messages of this side may be on their way. Default
+	// conn.DefaultSends; at least 1.
+	Sends int
+
+	// Spin bounds how long a blocked Read or Write polls before it parks. Default
+	// conn.DefaultSpin, which is used only while it pays; negative never spins.
+	Spin time.Duration
+
+	// Linger bounds how long after Close unsent data may go without progress before it
+	// is given up. Default conn.DefaultLinger.
+	Linger time.Duration
+
+	// HandshakeTimeout bounds the exchange of endpoints after the TCP connection is
+	// there. Default bootstrap.DefaultTimeout.
+	HandshakeTimeout time.Duration
+
+	// Logger is told which device is used and why, if that may surprise. Default none.
+	Logger *slog.Logger
+
+	ports *ports // where devices are opened; nil is system
+}
+
+// withDefaults returns c with every zero field set, or says which field is out of range.
+func (c Config) withDefaults() (Config, error) {
+	c.Device = cmp.Or(c.Device, os.Getenv(DeviceEnv))
+	c.BufferSize = cmp.Or(c.BufferSize, conn.DefaultSize)
+	c.Receives = cmp.Or(c.Receives, conn.DefaultReceives)
+	c.Sends = cmp.Or(c.Sends, conn.DefaultSends)
+	c.HandshakeTimeout = cmp.Or(c.HandshakeTimeout, bootstrap.DefaultTimeout)
+	if c.ports == nil {
+		c.ports = system
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	for _, f := range []struct {
+		name      string
+		v, lo, hi int
+	}{
+		{"BufferSize", c.BufferSize, conn.MinSize, conn.MaxSize},
+		{"Receives", c.Receives, conn.MinReceives, conn.MaxReceives},
+		{"Sends", c.Sends, 1, conn.MaxReceives - conn.Reserve},
+	} {
+		if f.v < f.lo || f.v > f.hi {
+			return c, fmt.Errorf("config: %s %d is outside %d to %d", f.name, f.v, f.lo, f.hi)
+		}
+	}
+	if c.HandshakeTimeout < 0 {
+		return c, fmt.Errorf("config: HandshakeTimeout %v is negative", c.HandshakeTimeout)
+	}
+	return c, nil
+}

@@ -1,0 +1,133 @@
+package rdma
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/farwire/farwire/bootstrap"
+	"github.com/farwire/farwire/conn"
+	"github.com/farwire/farwire/rdma/mlx5/region"
+)
+
+// dial makes a connection with the listener at the other end of control, which stays
+// the caller's if it fails.
+func (c Config) dial(ctx context.Context, control net.Conn) (*conn.Conn, error) {
+	h := handshake{config: c, control: control}
+	if err := h.open(netip.Addr{}); err != nil {
+		return nil, err
+	}
+	_, err := c.exchange().Dial(ctx, control, h.message(), h.connect)
+	return h.finish(err)
+}
+
+// accept is the listener's side of dial.
+func (c Config) accept(ctx context.Context, control net.Conn) (*conn.Conn, error) {
+	h := handshake{config: c, control: control}
+	_, err := c.exchange().Accept(ctx, control, func(peer bootstrap.Message) (bootstrap.Message, error) {
+		if err := h.open(peer.Endpoint.GID.Addr().Unmap()); err != nil {
+			return bootstrap.Message{}, refused(bootstrap.CodeResources, err)
+		}
+		return h.message(), h.connect(peer)
+	})
+	return h.finish(err)
+}
+
+func (c Config) exchange() bootstrap.Exchange {
+	return bootstrap.Exchange{Timeout: c.HandshakeTimeout}
+}
+
+// handshake is a connection in the making. What it has opened belongs to conn once that
+// is there.
+type handshake struct {
+	config  Config
+	control net.Conn
+
+	port    *port
+	pair    *pair
+	buffers []conn.Buffer
+	conn    *conn.Conn
+}
+
+// open makes an unconnected queue pair, with its buffers, on the device that suits the
+// route. peer is the peer's GID if it is known.
+func (h *handshake) open(peer netip.Addr) (err error) {
+	r := routeOf(h.control)
+	r.peer = peer
+	if h.port, err = h.config.ports.acquire(h.config.Device, r, h.config.Logger); err != nil {
+		return err
+	}
+	c := h.config
+	if h.pair, err = newPair(h.port, c.Sends+conn.Reserve, c.Receives); err != nil {
+		return fmt.Errorf("device %s: %w", h.port.name, err)
+	}
+	if h.buffers, err = h.port.pool.Get(c.Sends+c.Receives, c.BufferSize); err != nil {
+		return fmt.Errorf("device %s: %w", h.port.name, err)
+	}
+	return nil
+}
+
+// message is what the peer is told.
+func (h *handshake) message() bootstrap.Message {
+	return bootstrap.Message{
+		Endpoint: h.pair.Endpoint(),
+		Receives: uint32(h.config.Receives),
+		Size:     uint32(h.config.BufferSize),
+	}
+}
+
+// connect connects the queue pair to the peer's and posts the receives.
+func (h *handshake) connect(peer bootstrap.Message) (err error) {
+	own := h.pair.Endpoint()
+	if a, b := own.GID.Addr().Unmap(), peer.Endpoint.GID.Addr().Unmap(); a.IsLoopback() != b.IsLoopback() {
+		return refused(bootstrap.CodeEndpoint,
+			fmt.Errorf("device %s at %v cannot reach the peer's at %v", h.port.name, a, b))
+	}
+	if err := h.pair.Connect(region.Local, peer.Endpoint); err != nil {
+		return refused(bootstrap.CodeEndpoint, fmt.Errorf("device %s: %w", h.port.name, err))
+	}
+	h.conn, err = conn.New(h.pair, conn.Config{
+		Local:        conn.AddrOf(h.control.LocalAddr()),
+		Remote:       conn.AddrOf(h.control.RemoteAddr()),
+		Device:       h.port.name,
+		Sends:        h.buffers[:h.config.Sends],
+		Receives:     h.buffers[h.config.Sends:],
+		PeerReceives: int(peer.Receives),
+		PeerSize:     int(min(peer.Size, uint32(h.config.BufferSize))),
+		Spin:         h.config.Spin,
+		Linger:       h.config.Linger,
+		Release:      h.release,
+	})
+	return err
+}
+
+// finish returns the connection, or gives everything back if err ended the exchange.
+func (h *handshake) finish(err error) (*conn.Conn, error) {
+	switch {
+	case err == nil:
+		h.conn.Watch(h.control)
+		return h.conn, nil
+	case h.conn != nil:
+		return nil, errors.Join(err, h.conn.Abort())
+	case h.pair != nil:
+		err = errors.Join(err, h.pair.Close())
+	}
+	h.release()
+	return nil, err
+}
+
+// release gives back the buffers and the port, after the queue pair is gone.
+func (h *handshake) release() {
+	if h.port == nil {
+		return
+	}
+	h.port.pool.Put(h.buffers)
+	h.port.release()
+}
+
+// refused is an error that the peer is told in full.
+func refused(code bootstrap.Code, err error) error {
+	return &bootstrap.RefusedError{Code: code, Text: err.Error(), Err: err}
+}

@@ -1,0 +1,150 @@
+package rdma
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/farwire/farwire/conn"
+	"github.com/farwire/farwire/rdma/mlx5"
+	"github.com/farwire/farwire/rdma/mlx5/region"
+	"github.com/farwire/farwire/rdma/softnic"
+)
+
+// ports are the opened ports of a process, each shared by its listeners and
+// connections.
+type ports struct {
+	finder finder
+	soft   func() (*softnic.Config, error) // how software NICs are set up
+
+	mu   sync.Mutex
+	open map[portKey]*port
+}
+
+// system is the ports of this process.
+var system = newPorts(softnic.ConfigFromEnv)
+
+func newPorts(soft func() (*softnic.Config, error)) *ports {
+	return &ports{soft: soft, open: map[portKey]*port{}}
+}
+
+type portKey struct {
+	device string
+	port   uint8
+	addr   string
+}
+
+// port is an opened port of a NIC.
+type port struct {
+	owner *ports
+	key   portKey
+	name  string
+	nic   *mlx5.NIC
+	pool  *conn.Pool
+	soft  *softnic.NIC // below nic, if it is the software NIC
+
+	users int // guarded by owner.mu
+}
+
+// acquire returns the opened port for a connection on route r, opening it if need be.
+// Each acquire needs one release.
+func (ps *ports) acquire(device string, r route, log *slog.Logger) (*port, error) {
+	where, err := ps.finder.find(device, r)
+	if err != nil {
+		return nil, err
+	}
+	key := portKey{where.device, where.port, where.addr.String()}
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.open[key]
+	if p != nil && p.nic.Err() != nil {
+		delete(ps.open, key) // those who use a failed device close it
+		p = nil
+	}
+	if p == nil {
+		if p, err = ps.openPort(key, where); err != nil {
+			return nil, fmt.Errorf("device %s: %w", where.device, err)
+		}
+		ps.open[key] = p
+		log.Info("rdma: opened device", "device", p.name, "because", where.reason, "software", p.soft != nil)
+	}
+	p.users++
+	return p, nil
+}
+
+// release gives back one acquire. The last one closes the device.
+func (p *port) release() error {
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
+	p.users--
+	if p.users > 0 {
+		return nil
+	}
+	if p.owner.open[p.key] == p {
+		delete(p.owner.open, p.key)
+	}
+	return p.close()
+}
+
+func (ps *ports) openPort(key portKey, where place) (*port, error) {
+	p := &port{owner: ps, key: key, name: where.device}
+	var err error
+	if where.device == Soft {
+		err = p.openSoft(where)
+	} else {
+		err = p.openHardware(where)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.pool = conn.NewPool(p.register)
+	return p, nil
+}
+
+func (p *port) openHardware(where place) (err error) {
+	p.nic, err = mlx5.Config{Port: where.port, Addr: where.addr}.Open(where.device)
+	return err
+}
+
+// openSoft makes a software NIC as FARWIRE_SOFTNIC says and opens it. Towards other
+// machines it has the address of the place.
+func (p *port) openSoft(where place) error {
+	config, err := p.owner.soft()
+	if err != nil {
+		return err
+	}
+	if !config.Addr.IsValid() && where.addr.IsValid() {
+		config.Addr, config.Link = where.addr, softnic.LinkUDP
+	}
+	if p.soft, err = softnic.New(*config); err != nil {
+		return err
+	}
+	p.name = p.soft.Name() + " (software)"
+	file, err := p.soft.Open()
+	if err == nil {
+		p.nic, err = mlx5.OpenFile(file, mlx5.Config{})
+	}
+	if err != nil {
+		return errors.Join(err, p.soft.Close())
+	}
+	return nil
+}
+
+func (p *port) close() error {
+	err := errors.Join(p.pool.Close(), p.nic.Close())
+	if p.soft != nil {
+		err = errors.Join(err, p.soft.Close())
+	}
+	return err
+}
+
+// register makes n bytes of memory for message buffers.
+func (p *port) register(n int) (conn.Slab, error) {
+	mr, err := region.Alloc(p.nic, region.Local, n)
+	if err != nil {
+		return conn.Slab{}, err
+	}
+	s := mr.Local(0, n)
+	return conn.Slab{Bytes: mr.Bytes(), Addr: s.Addr, LKey: s.LKey, Close: mr.Close}, nil
+}
