@@ -38,6 +38,7 @@ type Conn struct {
 	lost       bool // Poll has failed: nothing will ever complete
 	gone       bool // the peer has closed the control connection
 	err        error
+	violated   bool // the peer broke the protocol: nothing it says counts any more
 	errFlushed bool // err came from a flushed entry: a better reason may follow
 	control    net.Conn
 	stats      Stats

@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -88,21 +87,12 @@ func (c *Conn) handle(e *Completion) {
 
 // receive takes in a message that arrived in receive buffer i.
 func (c *Conn) receive(i int, e *Completion) {
-	var protocol *ProtocolError
-	if errors.As(c.err, &protocol) {
+	if c.violated {
 		return
 	}
-	n := int(e.Bytes)
-	switch {
-	case !e.HasImm:
-		c.fail(&ProtocolError{Reason: "message without immediate data"}, false)
-		return
-	case n > len(c.in.bufs[i].Bytes):
-		c.fail(&ProtocolError{Reason: "message longer than its receive"}, false)
-		return
-	}
-	stopped := c.flow.stopSeen
-	if err := c.flow.receive(n, e.Imm); err != nil {
+	n, stopped := int(e.Bytes), c.flow.stopSeen
+	if err := c.check(i, e); err != nil {
+		c.violated = true
 		c.fail(err, false)
 		return
 	}
@@ -123,6 +113,17 @@ func (c *Conn) receive(i int, e *Completion) {
 	}
 	c.rd.signal()
 	c.wakeDrain()
+}
+
+// check is the checks of a message, and its credits.
+func (c *Conn) check(i int, e *Completion) error {
+	switch {
+	case !e.HasImm:
+		return &ProtocolError{Reason: "message without immediate data"}
+	case e.Bytes > uint32(len(c.in.bufs[i].Bytes)):
+		return &ProtocolError{Reason: "message longer than its receive"}
+	}
+	return c.flow.receive(int(e.Bytes), e.Imm)
 }
 
 // fail ends the connection with err. The first reason stays, except that a flush

@@ -144,7 +144,7 @@ func (c *Conn) nextReady() bool {
 	if c.out.ready.len() > 0 {
 		return true
 	}
-	if !c.out.left() {
+	if !c.out.unsent() || c.out.filling {
 		return false
 	}
 	if c.out.inFlight >= eager && !c.out.kick && !c.flow.finWanted {

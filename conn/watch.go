@@ -36,6 +36,7 @@ func (c *Conn) watch() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n > 0 {
+		c.violated = true
 		c.fail(&ProtocolError{Reason: "bytes on the bootstrap connection after the exchange"}, false)
 		return
 	}
