@@ -13,9 +13,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// abiStruct pairs one of the package's structs with the kernel's, field by field
-// in the package's order; "" is a field that the kernel's header does not name
-// the same way.
+// abiStruct pairs one of the package's structs with the kernel's, and each field
+// with the kernel's.
 type abiStruct struct {
 	value  any
 	name   string
@@ -23,36 +22,140 @@ type abiStruct struct {
 }
 
 var abiStructs = []abiStruct{
-	{AllocContextRequest{}, "mlx5_ib_alloc_ucontext_req_v2",
-		"total_num_bfregs num_low_latency_bfregs flags comp_mask max_cqe_version reserved0 reserved1 reserved2 lib_caps"},
-	{AllocContextResponse{}, "mlx5_ib_alloc_ucontext_resp",
-		"qp_tab_size bf_reg_size tot_bfregs cache_line_size max_sq_desc_sz max_rq_desc_sz max_send_wqebb max_recv_wr " +
-			"max_srq_recv_wr num_ports flow_action_flags comp_mask response_length cqe_version cmds_supp_uhw eth_min_inline " +
-			"clock_info_versions hca_core_clock_offset log_uar_size num_uars_per_page num_dyn_bfregs dump_fill_mkey"},
-	{QueryDeviceResponse{}, "mlx5_ib_query_device_resp",
-		"comp_mask response_length tso_caps.max_tso tso_caps.supported_qpts rss_caps.rx_hash_fields_mask " +
-			"rss_caps.rx_hash_function rss_caps.reserved cqe_comp_caps.max_num cqe_comp_caps.supported_format " +
-			"packet_pacing_caps.qp_rate_limit_min packet_pacing_caps.qp_rate_limit_max packet_pacing_caps.supported_qpts " +
-			"packet_pacing_caps.cap_flags packet_pacing_caps.reserved mlx5_ib_support_multi_pkt_send_wqes flags " +
-			"sw_parsing_caps.sw_parsing_offloads sw_parsing_caps.supported_qpts " +
-			"striding_rq_caps.min_single_stride_log_num_of_bytes striding_rq_caps.max_single_stride_log_num_of_bytes " +
-			"striding_rq_caps.min_single_wqe_log_num_of_strides striding_rq_caps.max_single_wqe_log_num_of_strides " +
-			"striding_rq_caps.supported_qpts striding_rq_caps.reserved tunnel_offloads_caps " +
-			"dci_streams_caps.max_log_num_concurent dci_streams_caps.max_log_num_errored reserved"},
-	{AllocPDResponse{}, "mlx5_ib_alloc_pd_resp", "pdn"},
-	{CreateCQRequest{}, "mlx5_ib_create_cq",
-		"buf_addr db_addr cqe_size cqe_comp_en cqe_comp_res_format flags uar_page_index reserved0 reserved1"},
-	{CreateCQResponse{}, "mlx5_ib_create_cq_resp", "cqn reserved"},
-	{CreateQPRequest{}, "mlx5_ib_create_qp",
-		"buf_addr db_addr sq_wqe_count rq_wqe_count rq_wqe_shift flags uidx bfreg_index sq_buf_addr ece_options " +
-			"dci_streams.log_num_concurent dci_streams.log_num_errored reserved"},
-	{CreateQPResponse{}, "mlx5_ib_create_qp_resp",
-		"bfreg_index ece_options comp_mask tirn tisn rqn sqn reserved1 tir_icm_addr"},
-	{CreateSRQRequest{}, "mlx5_ib_create_srq", "buf_addr db_addr flags reserved0 uidx reserved1"},
-	{CreateSRQResponse{}, "mlx5_ib_create_srq_resp", "srqn reserved"},
-	{ModifyQPRequest{}, "mlx5_ib_modify_qp",
-		"comp_mask burst_info.max_burst_sz burst_info.typical_pkt_sz burst_info.reserved ece_options"},
-	{ModifyQPResponse{}, "mlx5_ib_modify_qp_resp", "response_length dctn ece_options reserved"},
+	{AllocContextRequest{}, "mlx5_ib_alloc_ucontext_req_v2", `
+		TotalRegisters total_num_bfregs
+		LowLatencyRegisters num_low_latency_bfregs
+		Flags flags
+		CompMask comp_mask
+		MaxCQEVersion max_cqe_version
+		Reserved0 reserved0
+		Reserved1 reserved1
+		Reserved2 reserved2
+		LibCaps lib_caps
+	`},
+	{AllocContextResponse{}, "mlx5_ib_alloc_ucontext_resp", `
+		QPTableSize qp_tab_size
+		BlueFlameSize bf_reg_size
+		TotalRegisters tot_bfregs
+		CacheLineSize cache_line_size
+		MaxSendEntry max_sq_desc_sz
+		MaxReceiveEntry max_rq_desc_sz
+		MaxSendBlocks max_send_wqebb
+		MaxReceives max_recv_wr
+		MaxSharedReceives max_srq_recv_wr
+		Ports num_ports
+		FlowActionFlags flow_action_flags
+		CompMask comp_mask
+		ResponseLength response_length
+		CQEVersion cqe_version
+		CommandsWithUHW cmds_supp_uhw
+		EthMinInline eth_min_inline
+		ClockInfoVersions clock_info_versions
+		CoreClockOffset hca_core_clock_offset
+		LogUARSize log_uar_size
+		UARsPerPage num_uars_per_page
+		DynamicRegisters num_dyn_bfregs
+		DumpFillKey dump_fill_mkey
+	`},
+	{QueryDeviceResponse{}, "mlx5_ib_query_device_resp", `
+		CompMask comp_mask
+		ResponseLength response_length
+		MaxTSO tso_caps.max_tso
+		TSOTypes tso_caps.supported_qpts
+		HashFields rss_caps.rx_hash_fields_mask
+		HashFunction rss_caps.rx_hash_function
+		Reserved0 rss_caps.reserved
+		CompressionMax cqe_comp_caps.max_num
+		CompressionFormats cqe_comp_caps.supported_format
+		RateMin packet_pacing_caps.qp_rate_limit_min
+		RateMax packet_pacing_caps.qp_rate_limit_max
+		RateTypes packet_pacing_caps.supported_qpts
+		RateFlags packet_pacing_caps.cap_flags
+		Reserved1 packet_pacing_caps.reserved
+		MultiPacketSend mlx5_ib_support_multi_pkt_send_wqes
+		Flags flags
+		ParsingOffloads sw_parsing_caps.sw_parsing_offloads
+		ParsingTypes sw_parsing_caps.supported_qpts
+		MinLogStride striding_rq_caps.min_single_stride_log_num_of_bytes
+		MaxLogStride striding_rq_caps.max_single_stride_log_num_of_bytes
+		MinLogStrides striding_rq_caps.min_single_wqe_log_num_of_strides
+		MaxLogStrides striding_rq_caps.max_single_wqe_log_num_of_strides
+		StridingTypes striding_rq_caps.supported_qpts
+		Reserved2 striding_rq_caps.reserved
+		TunnelOffloads tunnel_offloads_caps
+		MaxLogStreams dci_streams_caps.max_log_num_concurent
+		MaxLogErrStreams dci_streams_caps.max_log_num_errored
+		Reserved3 reserved
+	`},
+	{AllocPDResponse{}, "mlx5_ib_alloc_pd_resp", `
+		PDN pdn
+	`},
+	{CreateCQRequest{}, "mlx5_ib_create_cq", `
+		BufAddr buf_addr
+		RecordAddr db_addr
+		EntrySize cqe_size
+		Compress cqe_comp_en
+		CompressionFormat cqe_comp_res_format
+		Flags flags
+		UARPage uar_page_index
+		Reserved0 reserved0
+		Reserved1 reserved1
+	`},
+	{CreateCQResponse{}, "mlx5_ib_create_cq_resp", `
+		CQN cqn
+		Reserved reserved
+	`},
+	{CreateQPRequest{}, "mlx5_ib_create_qp", `
+		BufAddr buf_addr
+		RecordAddr db_addr
+		SendBlocks sq_wqe_count
+		Receives rq_wqe_count
+		ReceiveShift rq_wqe_shift
+		Flags flags
+		UserIndex uidx
+		Register bfreg_index
+		SendBufAddr sq_buf_addr
+		ECEOptions ece_options
+		LogStreams dci_streams.log_num_concurent
+		LogErrStreams dci_streams.log_num_errored
+		Reserved reserved
+	`},
+	{CreateQPResponse{}, "mlx5_ib_create_qp_resp", `
+		Register bfreg_index
+		ECEOptions ece_options
+		CompMask comp_mask
+		TIRN tirn
+		TISN tisn
+		RQN rqn
+		SQN sqn
+		Reserved reserved1
+		TIRAddr tir_icm_addr
+	`},
+	{CreateSRQRequest{}, "mlx5_ib_create_srq", `
+		BufAddr buf_addr
+		RecordAddr db_addr
+		Flags flags
+		Reserved0 reserved0
+		UserIndex uidx
+		Reserved1 reserved1
+	`},
+	{CreateSRQResponse{}, "mlx5_ib_create_srq_resp", `
+		SRQN srqn
+		Reserved reserved
+	`},
+	{ModifyQPRequest{}, "mlx5_ib_modify_qp", `
+		CompMask comp_mask
+		MaxBurst burst_info.max_burst_sz
+		TypicalPacket burst_info.typical_pkt_sz
+		Reserved burst_info.reserved
+		ECEOptions ece_options
+	`},
+	{ModifyQPResponse{}, "mlx5_ib_modify_qp_resp", `
+		ResponseLength response_length
+		DCTN dctn
+		ECEOptions ece_options
+		Reserved reserved
+	`},
 }
 
 // abiConstants pairs the package's numbers with the headers' names.
@@ -125,10 +228,12 @@ func TestABI(t *testing.T) {
 		typ := reflect.TypeOf(s.value)
 		fmt.Fprintf(&program, "printf(\"%s size %%zu\\n\", sizeof(struct %s));\n", s.name, s.name)
 		fmt.Fprintf(&want, "%s size %d\n", s.name, typ.Size())
-		names := strings.Fields(s.fields)
-		require.Len(t, names, typ.NumField()-1, s.name) // all but HostLayout
-		for i, name := range names {
-			f := typ.Field(i + 1)
+		fields := strings.Fields(s.fields)
+		require.Len(t, fields, 2*(typ.NumField()-1), s.name) // all but HostLayout
+		for i := 0; i < len(fields); i += 2 {
+			f, ok := typ.FieldByName(fields[i])
+			require.True(t, ok, fields[i])
+			name := fields[i+1]
 			fmt.Fprintf(&program, "printf(\"%s.%s offset %%zu size %%zu\\n\", offsetof(struct %s, %s), sizeof(((struct %s *)0)->%s));\n",
 				s.name, name, s.name, name, s.name, name)
 			fmt.Fprintf(&want, "%s.%s offset %d size %d\n", s.name, name, f.Offset, f.Type.Size())

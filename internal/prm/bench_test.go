@@ -13,7 +13,7 @@ func TestDataPathAllocatesNothing(t *testing.T) {
 	list := make([]Segment, 0, 4)
 	stride := make([]byte, 2*Unit)
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		PutCtrl(wqe, Ctrl{Opcode: OpWriteImm, QPN: 1, DS: 4, Flags: CQEUpdate})
+		PutCtrl(wqe, &Ctrl{Opcode: OpWriteImm, QPN: 1, DS: 4, Flags: CQEUpdate})
 		PutRemote(wqe[Unit:], 1, 2)
 		PutData(wqe[2*Unit:], Segment{Addr: 1, LKey: 2, Length: 3})
 		PutData(wqe[3*Unit:], Segment{Addr: 1, LKey: 2, Length: 3})
@@ -37,7 +37,7 @@ func BenchmarkEncodeWrite(b *testing.B) {
 	b.ReportAllocs()
 	var index uint16
 	for b.Loop() {
-		PutCtrl(wqe, Ctrl{Opcode: OpWrite, Index: index, QPN: 0x123, DS: 3, Flags: CQEUpdate})
+		PutCtrl(wqe, &Ctrl{Opcode: OpWrite, Index: index, QPN: 0x123, DS: 3, Flags: CQEUpdate})
 		PutRemote(wqe[Unit:], 0x1000, 42)
 		PutData(wqe[2*Unit:], Segment{Addr: 0x2000, LKey: 43, Length: 4096})
 		index++

@@ -124,6 +124,11 @@ func TestNumbersStayInTheirBits(t *testing.T) {
 	require.Equal(t, CQERequester, e.Opcode())
 	require.Zero(t, e.Owner())
 	require.False(t, e.Solicited())
+
+	e[cqeRemote] = 0x0f // the priority
+	require.False(t, e.HasGRH())
+	e[cqeRemote] = 0x20
+	require.True(t, e.HasGRH())
 }
 
 // TestPutCQELeavesTheLastWord is what makes an entry valid only once it is whole.

@@ -43,7 +43,7 @@ func TestArm(t *testing.T) {
 func TestSendDoorbell(t *testing.T) {
 	c := Ctrl{Opcode: OpRead, Index: 2, QPN: 0x1a4, DS: 3, Flags: CQEUpdate}
 	wqe := make([]byte, Unit)
-	PutCtrl(wqe, c)
+	PutCtrl(wqe, &c)
 	word := SendDoorbell(wqe)
 	require.Equal(t, unhex("000002100001a403"), memory64(word))
 	c.Flags = 0

@@ -155,7 +155,7 @@ func FuzzDoorbell(f *testing.F) {
 		}
 		c := ParseSendDoorbell(word)
 		wqe := make([]byte, Unit)
-		PutCtrl(wqe, c)
+		PutCtrl(wqe, &c)
 		require.Equal(t, word, SendDoorbell(wqe))
 		command, index, ok := ParseMapOffset(int64(word), PageSize)
 		if ok {

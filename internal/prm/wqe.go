@@ -55,21 +55,20 @@ type Segment struct {
 }
 
 // PutCtrl writes a control segment to the first unit of seg. QPN and DS must be
-// in range.
-func PutCtrl(seg []byte, c Ctrl) {
+// in range. c is by reference, and best a literal, since a copy would cost more than
+// the encoding.
+func PutCtrl(seg []byte, c *Ctrl) {
 	s := (*[Unit]byte)(seg)
-	binary.BigEndian.PutUint32(s[0:], uint32(c.OpMod)<<24|uint32(c.Index)<<8|uint32(c.Opcode))
-	binary.BigEndian.PutUint32(s[4:], c.QPN<<8|uint32(c.DS))
-	binary.BigEndian.PutUint32(s[8:], uint32(c.Flags))
-	binary.BigEndian.PutUint32(s[12:], c.Imm)
+	first := uint64(c.OpMod)<<56 | uint64(c.Index)<<40 | uint64(c.Opcode)<<32 | uint64(c.QPN)<<8 | uint64(c.DS)
+	put64(s[0:], first)
+	put64(s[8:], uint64(c.Flags)<<32|uint64(c.Imm))
 }
 
 // PutRemote writes a remote address segment to the first unit of seg.
 func PutRemote(seg []byte, addr uint64, rkey uint32) {
 	s := (*[Unit]byte)(seg)
-	binary.BigEndian.PutUint64(s[0:], addr)
-	binary.BigEndian.PutUint32(s[8:], rkey)
-	binary.BigEndian.PutUint32(s[12:], 0)
+	put64(s[0:], addr)
+	put64(s[8:], uint64(rkey)<<32)
 }
 
 // PutAtomic writes an atomic segment to the first unit of seg. For OpCompareSwap
@@ -77,16 +76,15 @@ func PutRemote(seg []byte, addr uint64, rkey uint32) {
 // and compare not used.
 func PutAtomic(seg []byte, swapAdd, compare uint64) {
 	s := (*[Unit]byte)(seg)
-	binary.BigEndian.PutUint64(s[0:], swapAdd)
-	binary.BigEndian.PutUint64(s[8:], compare)
+	put64(s[0:], swapAdd)
+	put64(s[8:], compare)
 }
 
 // PutData writes a data segment to the first unit of seg.
 func PutData(seg []byte, d Segment) {
 	s := (*[Unit]byte)(seg)
-	binary.BigEndian.PutUint32(s[0:], d.Length)
-	binary.BigEndian.PutUint32(s[4:], d.LKey)
-	binary.BigEndian.PutUint64(s[8:], d.Addr)
+	put64(s[0:], uint64(d.Length)<<32|uint64(d.LKey))
+	put64(s[8:], d.Addr)
 }
 
 // InlineHeader is the size of the word in front of inline bytes.

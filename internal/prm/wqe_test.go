@@ -20,7 +20,7 @@ func unhex(s string) []byte {
 // encode writes s as a driver would, in DS units.
 func encode(s *Send) []byte {
 	wqe := make([]byte, MaxUnits*Unit)
-	PutCtrl(wqe, s.Ctrl)
+	PutCtrl(wqe, &s.Ctrl)
 	at := Unit
 	if s.Opcode.HasRemote() {
 		PutRemote(wqe[at:], s.RemoteAddr, s.RKey)
@@ -374,7 +374,7 @@ func TestReceiveEncoders(t *testing.T) {
 // TestEncodersNeedTheirRoom keeps an encoder from writing a part of a segment.
 func TestEncodersNeedTheirRoom(t *testing.T) {
 	short := make([]byte, Unit-1)
-	require.Panics(t, func() { PutCtrl(short, Ctrl{}) })
+	require.Panics(t, func() { PutCtrl(short, &Ctrl{}) })
 	require.Panics(t, func() { PutRemote(short, 1, 1) })
 	require.Panics(t, func() { PutAtomic(short, 1, 1) })
 	require.Panics(t, func() { PutData(short, Segment{Length: 1}) })

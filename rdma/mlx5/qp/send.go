@@ -70,12 +70,14 @@ func (s *sender) post(e *Entry) error {
 // end, but the next one may be at its start.
 func (s *sender) write(e *Entry) {
 	op := opcodes[e.Op]
-	ctrl := prm.Ctrl{Opcode: op, Index: uint16(s.ledger.Block()), QPN: s.qpn, DS: uint8(s.units), Flags: e.flags()}
-	if op.HasImm() {
-		ctrl.Imm = e.Imm
+	imm := e.Imm
+	if !op.HasImm() {
+		imm = 0
 	}
 	pos := s.last
-	prm.PutCtrl(s.ring[pos:], ctrl)
+	prm.PutCtrl(s.ring[pos:], &prm.Ctrl{
+		Opcode: op, Index: uint16(s.ledger.Block()), QPN: s.qpn, DS: uint8(s.units), Flags: e.flags(), Imm: imm,
+	})
 	pos = s.at(pos + prm.Unit)
 	if op.HasRemote() {
 		prm.PutRemote(s.ring[pos:], e.Remote.Addr, e.Remote.RKey)
