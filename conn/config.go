@@ -34,6 +34,9 @@ type Config struct {
 	// Local and Remote are what LocalAddr and RemoteAddr return. Nil is the zero Addr.
 	Local, Remote net.Addr
 
+	// Device is what Device returns.
+	Device string
+
 	// Sends are the buffers that Write fills, at least one. Their number is how many
 	// data messages may be on their way at once.
 	Sends []Buffer

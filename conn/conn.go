@@ -19,6 +19,7 @@ import (
 type Conn struct {
 	q             Queue
 	local, remote net.Addr
+	device        string
 	release       func()
 	released      chan struct{} // closed once everything is given back
 	watching      chan struct{} // closed once nothing reads the control connection; nil before Watch
@@ -72,6 +73,7 @@ func New(q Queue, cfg Config) (*Conn, error) {
 		q:        q,
 		local:    addrOr(cfg.Local),
 		remote:   addrOr(cfg.Remote),
+		device:   cfg.Device,
 		release:  cfg.Release,
 		released: make(chan struct{}),
 		flow:     newFlow(len(cfg.Receives), cfg.PeerReceives),
@@ -100,6 +102,9 @@ func (c *Conn) LocalAddr() net.Addr { return c.local }
 
 // RemoteAddr returns the address of the other end, also after Close. It is never nil.
 func (c *Conn) RemoteAddr() net.Addr { return c.remote }
+
+// Device names the device that the connection uses, for people.
+func (c *Conn) Device() string { return c.device }
 
 // Released returns a channel that is closed once the connection, after Close, has
 // given back its queue and its buffers.

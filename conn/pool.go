@@ -3,135 +3,200 @@ package conn
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 )
 
-// slabSize is the least memory that a Pool registers at once: registering is slow and
-// NICs hold a limited number of regions.
-const slabSize = 2 << 20
+// ErrPoolLimit is inside the error of a Get that would go beyond the pool's limit.
+var ErrPoolLimit = errors.New("limit of registered memory reached")
 
-// Slab is registered memory that a Pool cuts into buffers.
+var errPoolClosed = errors.New("conn: pool is closed")
+
+// PoolConfig says where the memory of a Pool comes from.
+type PoolConfig struct {
+	// Register makes n bytes of registered memory. One call is made at a time.
+	Register func(n int) (Slab, error)
+
+	// Size is the number of bytes in each buffer. 0 means DefaultSize.
+	Size int
+
+	// SlabSize is how many bytes are registered at a time, at least Size. 0 means 1 MiB.
+	SlabSize int
+
+	// Limit is the most bytes ever registered at one time. 0 means 256 MiB.
+	Limit int
+}
+
+// Slab is a piece of registered memory.
 type Slab struct {
-	Bytes []byte
-	Addr  uint64
-	LKey  uint32
-	Close func() error // gives the memory back
+	Mem  []byte
+	Addr uint64 // the address the NIC knows Mem by
+	LKey uint32
+	Free func() // gives it back; called once
 }
 
-// Pool lends message buffers to the connections of a device. They share slabs of
-// registered memory; a slab that nobody uses any more is given back, but for one that
-// is kept for the next connection. Its methods are safe for concurrent use.
+// Pool shares registered memory between connections. Its methods may be called by many
+// goroutines at once.
 type Pool struct {
-	register func(n int) (Slab, error)
+	cfg PoolConfig
 
-	mu    sync.Mutex
-	slabs []*slab
-	errs  []error // of giving slabs back
+	mu     sync.Mutex
+	slabs  []*slab
+	inUse  int
+	closed bool
 }
 
-// slab is a Slab cut into lots of one size.
+// PoolStats is the state of a Pool.
+type PoolStats struct {
+	Slabs      int // registered now
+	Registered int // bytes in them
+	InUse      int // buffers that are leased
+}
+
 type slab struct {
 	Slab
-	lot  int   // bytes of a lot
-	free []int // indices of lots nobody has
-	lots int
+	buffers int
+	free    []int
 }
 
-// Lot is buffers that belong to one connection.
-type Lot struct {
+// NewPool returns an empty pool. It registers nothing until Get is called.
+func NewPool(cfg PoolConfig) *Pool {
+	if cfg.Size == 0 {
+		cfg.Size = DefaultSize
+	}
+	if cfg.SlabSize == 0 {
+		cfg.SlabSize = max(1<<20, cfg.Size)
+	}
+	if cfg.Limit == 0 {
+		cfg.Limit = 256 << 20
+	}
+	return &Pool{cfg: cfg}
+}
+
+// Lease is a number of buffers taken from a pool.
+type Lease struct {
 	Buffers []Buffer
 
 	pool  *Pool
+	where []place
+	once  sync.Once
+}
+
+type place struct {
 	slab  *slab
 	index int
 }
 
-// ErrPoolClosed is returned by Get of a closed Pool.
-var ErrPoolClosed = errors.New("buffer pool is closed")
-
-// NewPool returns an empty pool. register makes memory for at least n bytes; it is
-// called with the pool's lock held.
-func NewPool(register func(n int) (Slab, error)) *Pool {
-	return &Pool{register: register}
-}
-
-// Get lends n buffers of size bytes each, all of one slab. Their content is whatever
-// an earlier connection of this process left there.
-func (p *Pool) Get(n, size int) (*Lot, error) {
+// Get leases n buffers, all or none. It registers memory if there is not enough, and
+// fails with ErrPoolLimit inside when that is not allowed.
+func (p *Pool) Get(n int) (*Lease, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.register == nil {
-		return nil, ErrPoolClosed
+	if p.closed {
+		return nil, errPoolClosed
 	}
-	s, err := p.slabFor(n * size)
-	if err != nil {
-		return nil, fmt.Errorf("%d buffers of %d bytes: %w", n, size, err)
+	for p.free() < n {
+		if err := p.grow(); err != nil {
+			free := p.shrink()
+			defer release(free)
+			return nil, fmt.Errorf("conn: lease %d buffers of %d bytes, %d in use: %w", n, p.cfg.Size, p.inUse, err)
+		}
 	}
-	last := len(s.free) - 1
-	l := &Lot{pool: p, slab: s, index: s.free[last], Buffers: make([]Buffer, n)}
-	s.free = s.free[:last]
-	for i := range l.Buffers {
-		off := l.index*s.lot + i*size
-		l.Buffers[i] = Buffer{Bytes: s.Bytes[off : off+size : off+size], Addr: s.Addr + uint64(off), LKey: s.LKey}
+	l := &Lease{pool: p, Buffers: make([]Buffer, 0, n), where: make([]place, 0, n)}
+	for _, s := range p.slabs {
+		for len(s.free) > 0 && len(l.Buffers) < n {
+			i := s.free[len(s.free)-1]
+			s.free = s.free[:len(s.free)-1]
+			l.Buffers = append(l.Buffers, s.buffer(i, p.cfg.Size))
+			l.where = append(l.where, place{s, i})
+		}
 	}
+	p.inUse += n
 	return l, nil
 }
 
-// slabFor returns a slab with a free lot of that size, making one if need be.
-func (p *Pool) slabFor(lot int) (*slab, error) {
+// Release gives the buffers back. Nothing may use them any more. Only the first call
+// counts.
+func (l *Lease) Release() { l.once.Do(l.release) }
+
+func (l *Lease) release() {
+	l.pool.mu.Lock()
+	for _, w := range l.where {
+		w.slab.free = append(w.slab.free, w.index)
+	}
+	l.pool.inUse -= len(l.where)
+	free := l.pool.shrink()
+	l.pool.mu.Unlock()
+	release(free)
+}
+
+// Stats returns the state of the pool.
+func (p *Pool) Stats() PoolStats {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return PoolStats{Slabs: len(p.slabs), Registered: len(p.slabs) * p.cfg.SlabSize, InUse: p.inUse}
+}
+
+// Close gives back the memory of the pool and makes Get fail. Memory that is leased is
+// given back with its lease.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	free := p.shrink()
+	p.mu.Unlock()
+	release(free)
+}
+
+func (p *Pool) free() int {
+	n := 0
 	for _, s := range p.slabs {
-		if s.lot == lot && len(s.free) > 0 {
-			return s, nil
-		}
+		n += len(s.free)
 	}
-	lots := max(1, slabSize/lot)
-	memory, err := p.register(lots * lot)
+	return n
+}
+
+func (p *Pool) grow() error {
+	if (len(p.slabs)+1)*p.cfg.SlabSize > p.cfg.Limit {
+		return fmt.Errorf("%w (%d bytes)", ErrPoolLimit, p.cfg.Limit)
+	}
+	reg, err := p.cfg.Register(p.cfg.SlabSize)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	s := &slab{Slab: memory, lot: lot, lots: lots}
-	for i := range lots {
-		s.free = append(s.free, lots-1-i)
+	s := &slab{Slab: reg, buffers: p.cfg.SlabSize / p.cfg.Size}
+	for i := range s.buffers {
+		s.free = append(s.free, s.buffers-1-i)
 	}
 	p.slabs = append(p.slabs, s)
-	return s, nil
+	return nil
 }
 
-// Release gives the lot back. The NIC must be done with its buffers.
-func (l *Lot) Release() {
-	p := l.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	l.slab.free = append(l.slab.free, l.index)
-	l.Buffers = nil
-	p.trim()
-}
-
-// trim gives back unused slabs but the one that was used last.
-func (p *Pool) trim() {
-	spare := p.register != nil
-	p.slabs = slices.DeleteFunc(p.slabs, func(s *slab) bool {
+// shrink removes the slabs that are not in use, but for one, so that connections that
+// come and go do not register anew. It returns those removed.
+func (p *Pool) shrink() []*slab {
+	var keep, free []*slab
+	spare := p.closed
+	for _, s := range p.slabs {
 		switch {
-		case len(s.free) < s.lots:
-			return false
-		case spare:
-			spare = false
-			return false
+		case len(s.free) < s.buffers:
+			keep = append(keep, s)
+		case !spare:
+			spare = true
+			keep = append(keep, s)
+		default:
+			free = append(free, s)
 		}
-		if err := s.Close(); err != nil {
-			p.errs = append(p.errs, err)
-		}
-		return true
-	})
+	}
+	p.slabs = keep
+	return free
 }
 
-// Close gives back all slabs, those in use when the last of their lots is released. It
-// returns what went wrong in giving back slabs so far.
-func (p *Pool) Close() error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.register = nil
-	p.trim()
-	return errors.Join(p.errs...)
+func release(slabs []*slab) {
+	for _, s := range slabs {
+		s.Free()
+	}
+}
+
+func (s *slab) buffer(i, size int) Buffer {
+	off := i * size
+	return Buffer{Bytes: s.Mem[off : off+size : off+size], Addr: s.Addr + uint64(off), LKey: s.LKey}
 }
