@@ -23,6 +23,7 @@ var layers = [][]string{
 	{"rdma/mlx5/region", "rdma/mlx5/cq"},
 	{"rdma/mlx5/qp"},
 	{"rdma/softnic", "bootstrap", "conn"},
+	{"rdma/mlx5/internal/mlx5test"},
 	{"listener"},
 	{"rdma"},
 	{"examples/internal/exampletest"},
