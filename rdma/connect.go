@@ -47,7 +47,7 @@ type handshake struct {
 
 	port    *port
 	pair    *pair
-	buffers []conn.Buffer
+	buffers *conn.Lease
 	conn    *conn.Conn
 }
 
@@ -63,7 +63,7 @@ func (h *handshake) open(peer netip.Addr) (err error) {
 	if h.pair, err = newPair(h.port, c.Sends+conn.Reserve, c.Receives); err != nil {
 		return fmt.Errorf("device %s: %w", h.port.name, err)
 	}
-	if h.buffers, err = h.port.pool.Get(c.Sends+c.Receives, c.BufferSize); err != nil {
+	if h.buffers, err = h.port.pool(c.BufferSize).Get(c.Sends + c.Receives); err != nil {
 		return fmt.Errorf("device %s: %w", h.port.name, err)
 	}
 	return nil
@@ -92,8 +92,8 @@ func (h *handshake) connect(peer bootstrap.Message) (err error) {
 		Local:        conn.AddrOf(h.control.LocalAddr()),
 		Remote:       conn.AddrOf(h.control.RemoteAddr()),
 		Device:       h.port.name,
-		Sends:        h.buffers[:h.config.Sends],
-		Receives:     h.buffers[h.config.Sends:],
+		Sends:        h.buffers.Buffers[:h.config.Sends],
+		Receives:     h.buffers.Buffers[h.config.Sends:],
 		PeerReceives: int(peer.Receives),
 		PeerSize:     int(min(peer.Size, uint32(h.config.BufferSize))),
 		Spin:         h.config.Spin,
@@ -120,11 +120,12 @@ func (h *handshake) finish(err error) (*conn.Conn, error) {
 
 // release gives back the buffers and the port, after the queue pair is gone.
 func (h *handshake) release() {
-	if h.port == nil {
-		return
+	if h.buffers != nil {
+		h.buffers.Release()
 	}
-	h.port.pool.Put(h.buffers)
-	h.port.release()
+	if h.port != nil {
+		h.port.release()
+	}
 }
 
 // refused is an error that the peer is told in full.

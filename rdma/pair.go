@@ -71,7 +71,7 @@ func completion(d *cq.Completion) conn.Completion {
 		Imm:     d.Imm,
 		HasImm:  d.HasImm,
 		Err:     d.Err(),
-		Flushed: d.Status == verbs.StatusWRFlushErr,
+		Flushed: d.Status == verbs.Flushed,
 	}
 }
 

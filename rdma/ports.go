@@ -41,8 +41,10 @@ type port struct {
 	key   portKey
 	name  string
 	nic   *mlx5.NIC
-	pool  *conn.Pool
 	soft  *softnic.NIC // below nic, if it is the software NIC
+
+	mu    sync.Mutex
+	pools map[int]*conn.Pool // by the size of their buffers
 
 	users int // guarded by owner.mu
 }
@@ -98,7 +100,7 @@ func (ps *ports) openPort(key portKey, where place) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.pool = conn.NewPool(p.register)
+	p.pools = map[int]*conn.Pool{}
 	return p, nil
 }
 
@@ -117,7 +119,7 @@ func (p *port) openSoft(where place) error {
 	if !config.Addr.IsValid() && where.addr.IsValid() {
 		config.Addr, config.Link = where.addr, softnic.LinkUDP
 	}
-	if p.soft, err = softnic.New(*config); err != nil {
+	if p.soft, err = softnic.New(config); err != nil {
 		return err
 	}
 	p.name = p.soft.Name() + " (software)"
@@ -132,11 +134,24 @@ func (p *port) openSoft(where place) error {
 }
 
 func (p *port) close() error {
-	err := errors.Join(p.pool.Close(), p.nic.Close())
+	for _, pool := range p.pools {
+		pool.Close()
+	}
+	err := p.nic.Close()
 	if p.soft != nil {
 		err = errors.Join(err, p.soft.Close())
 	}
 	return err
+}
+
+// pool returns the pool of message buffers of so many bytes.
+func (p *port) pool(size int) *conn.Pool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pools[size] == nil {
+		p.pools[size] = conn.NewPool(conn.PoolConfig{Register: p.register, Size: size, Limit: 64 << 30})
+	}
+	return p.pools[size]
 }
 
 // register makes n bytes of memory for message buffers.
@@ -146,5 +161,5 @@ func (p *port) register(n int) (conn.Slab, error) {
 		return conn.Slab{}, err
 	}
 	s := mr.Local(0, n)
-	return conn.Slab{Bytes: mr.Bytes(), Addr: s.Addr, LKey: s.LKey, Close: mr.Close}, nil
+	return conn.Slab{Mem: mr.Bytes(), Addr: s.Addr, LKey: s.LKey, Free: func() { mr.Close() }}, nil
 }

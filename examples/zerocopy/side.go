@@ -72,7 +72,7 @@ func (s *side) open(device string) (err error) {
 	if err != nil {
 		return err
 	}
-	if s.soft, err = softnic.New(*config); err != nil {
+	if s.soft, err = softnic.New(config); err != nil {
 		return err
 	}
 	s.name = s.soft.Name() + " (software)"
