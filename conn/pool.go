@@ -19,7 +19,8 @@ type PoolConfig struct {
 	// Size is the number of bytes in each buffer. 0 means DefaultSize.
 	Size int
 
-	// SlabSize is how many bytes are registered at a time, at least Size. 0 means 1 MiB.
+	// SlabSize is how many bytes are registered at a time. 0 means 1 MiB. It is never
+	// less than Size.
 	SlabSize int
 
 	// Limit is the most bytes ever registered at one time. 0 means 256 MiB.
@@ -64,8 +65,9 @@ func NewPool(cfg PoolConfig) *Pool {
 		cfg.Size = DefaultSize
 	}
 	if cfg.SlabSize == 0 {
-		cfg.SlabSize = max(1<<20, cfg.Size)
+		cfg.SlabSize = 1 << 20
 	}
+	cfg.SlabSize = max(cfg.SlabSize, cfg.Size)
 	if cfg.Limit == 0 {
 		cfg.Limit = 256 << 20
 	}

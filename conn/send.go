@@ -10,6 +10,7 @@ type outgoing struct {
 	free     fifo[int]
 	ready    fifo[int]
 	tail     int  // none if negative
+	corked   bool // WriteBuffers has more for the tail
 	filling  bool // bytes are being copied into the tail: it must not be posted
 	reserved bool // ReadFrom has one buffer
 
@@ -147,7 +148,7 @@ func (c *Conn) nextReady() bool {
 	if !c.out.unsent() || c.out.filling {
 		return false
 	}
-	if c.out.inFlight >= eager && !c.out.kick && !c.flow.finWanted {
+	if !c.flow.finWanted && (c.out.corked || c.out.inFlight >= eager && !c.out.kick) {
 		return false
 	}
 	c.out.seal()

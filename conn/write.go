@@ -94,7 +94,8 @@ func (c *Conn) write(p []byte, more bool) (int, error) {
 		n += m
 		c.written(m)
 	}
-	if !more || err != nil {
+	c.out.corked = more && err == nil
+	if !c.out.corked {
 		c.flush()
 		c.settle()
 	}
