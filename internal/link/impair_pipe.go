@@ -134,18 +134,15 @@ func (q *pipe) pass(p *Packet, extra time.Duration, out []*Packet) []*Packet {
 	return q.free(func(w waiting) bool { return w.after <= q.passed }, out)
 }
 
-// free lets go of the held packets that may.
+// free lets go of the first of the held packets, as long as they may. Those that
+// came later may not earlier: gap and time are the same for all.
 func (q *pipe) free(may func(waiting) bool, out []*Packet) []*Packet {
-	kept := q.held[:0]
-	for _, w := range q.held {
-		if may(w) {
-			out = q.delay(w.packet, w.extra, out)
-		} else {
-			kept = append(kept, w)
-		}
+	n := 0
+	for n < len(q.held) && may(q.held[n]) {
+		out = q.delay(q.held[n].packet, q.held[n].extra, out)
+		n++
 	}
-	clear(q.held[len(kept):])
-	q.held = kept
+	q.held = slices.Delete(q.held, 0, n)
 	return out
 }
 
@@ -177,10 +174,8 @@ func (q *pipe) update() {
 	if len(q.late) > 0 {
 		due = q.late[0].due
 	}
-	for _, w := range q.held {
-		if due.IsZero() || w.due.Before(due) {
-			due = w.due
-		}
+	if len(q.held) > 0 && (due.IsZero() || q.held[0].due.Before(due)) {
+		due = q.held[0].due
 	}
 	if due.IsZero() || q.draining || !q.armed.IsZero() && !due.Before(q.armed) {
 		return

@@ -153,10 +153,21 @@ func TestReorderByTime(t *testing.T) {
 		sendAll(a, b, 2, 3)
 		time.Sleep(defaultHold - 1)
 		require.Len(t, atB.got(), 2)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Len(t, atB.got(), 3)
 	})
+}
+
+// New settings free what the old ones hold.
+func TestSetFreesHeldPackets(t *testing.T) {
+	a, b, _, atB := spoiled(t, Impairments{Reorder: 1, Hold: time.Hour})
+	sendAll(a, b, 0, 3)
+	require.Empty(t, atB.got())
+	require.NoError(t, a.Set(Impairments{}))
+	require.Equal(t, []uint32{0, 1, 2}, atB.got())
+	sendAll(a, b, 3, 4)
+	require.Equal(t, numbers(0, 4), atB.got())
 }
 
 func TestDelay(t *testing.T) {
@@ -345,6 +356,7 @@ func TestImpairCloseWaits(t *testing.T) {
 		sendAll(a, a, 1, 2)
 		time.Sleep(time.Second) // a second call of the timer while the first is out
 		synctest.Wait()
+		a.in.expire() // as when the timer was set again just as it went off
 		closed := false
 		go func() { a.Close(); closed = true }()
 		synctest.Wait()

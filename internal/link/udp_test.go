@@ -193,6 +193,17 @@ func TestUDPSendError(t *testing.T) {
 	require.Equal(t, []uint32{2}, in.wait(1))
 }
 
+// Errors in place of packets are counted, and the link lives on.
+func TestUDPReceiveErrors(t *testing.T) {
+	l, in := loopback(t)
+	conn := l.(*udp).conn
+	require.NoError(t, conn.SetReadDeadline(time.Unix(1, 0)))
+	require.Eventually(t, func() bool { return l.Counters().Dropped[DropReceive] > 20 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, conn.SetReadDeadline(time.Time{}))
+	l.Send(numbered(l.Addr(), 1, 4))
+	require.Equal(t, []uint32{1}, in.wait(1))
+}
+
 func TestUDPAddrInUse(t *testing.T) {
 	l, _ := loopback(t)
 	again, err := UDP(l.Addr(), nil)
