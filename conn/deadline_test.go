@@ -97,11 +97,9 @@ func TestWriteTimeout(t *testing.T) {
 	forSetups(t, func(t *testing.T, s setup) {
 		p := newPair(t, s)
 		data := randomBytes(1, 1<<20)
-		require.NoError(t, p.a.SetWriteDeadline(time.Now().Add(5*time.Millisecond)))
-		n, err := p.a.Write(data)
-		isTimeout(t, err)
+		n := writeUntilBlocked(t, p.a, func() (int64, error) { n, err := p.a.Write(data); return int64(n), err })
 		require.Positive(t, n)
-		require.Less(t, n, len(data))
+		require.Less(t, n, int64(len(data)))
 		m, err := p.a.Write(data[n:])
 		require.Zero(t, m)
 		isTimeout(t, err)
@@ -120,6 +118,26 @@ func TestWriteTimeout(t *testing.T) {
 		require.NoError(t, <-errs)
 		require.Equal(t, data, got)
 	})
+}
+
+// writeUntilBlocked calls write, lets the deadline pass once it blocks, and returns its
+// count.
+func writeUntilBlocked(t *testing.T, c *Conn, write func() (int64, error)) int64 {
+	t.Helper()
+	type result struct {
+		n   int64
+		err error
+	}
+	done := make(chan result)
+	go func() {
+		n, err := write()
+		done <- result{n, err}
+	}()
+	parked(t, c, &c.wr)
+	require.NoError(t, c.SetWriteDeadline(time.Unix(1, 0)))
+	r := <-done
+	isTimeout(t, r.err)
+	return r.n
 }
 
 func TestWritePastDeadlineWhileBlocked(t *testing.T) {
