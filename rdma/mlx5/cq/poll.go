@@ -61,7 +61,7 @@ func (q *Queue) at(c *ring.Completion) prm.CQE {
 
 // consume tells the NIC how many entries were consumed.
 func (q *Queue) consume() {
-	mmio.Record(q.record.Words[prm.RecordCI], prm.BE32(q.ring.Record()))
+	mmio.Release(q.record.Words[prm.RecordCI], prm.BE32(q.ring.Record()))
 }
 
 // translate fills in c from e, whose entry it retires. It is false if e is of
