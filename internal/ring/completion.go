@@ -1,14 +1,17 @@
 package ring
 
-import "math/bits"
+import (
+	"fmt"
+	"math/bits"
+)
 
 // invalid is the opcode, bits 7:4 of an entry's last byte, of an entry that was
 // never written.
 const invalid = 15
 
-// Completion counts a completion queue. Producer and consumer each have one: the
+// Completion counts a completion queue, for its consumer or its producer: the
 // producer writes at Next with the owner bit Owner, the consumer finds the entry
-// there Owned, and each then advances.
+// there Owned, and each then advances. It is not safe for concurrent use.
 type Completion struct {
 	size  uint32
 	shift uint8 // log2 of size
@@ -16,9 +19,12 @@ type Completion struct {
 }
 
 // NewCompletion is a completion queue of a power of two of entries, up to
-// MaxCompletions, at its start.
+// MaxCompletions, at its start. It panics on another size: sizes are computed, not
+// received.
 func NewCompletion(entries uint32) Completion {
-	checkSize(entries, MaxCompletions)
+	if entries == 0 || entries&(entries-1) != 0 || entries > MaxCompletions {
+		panic(fmt.Sprintf("ring: %d entries is not a power of two up to %d", entries, MaxCompletions))
+	}
 	return Completion{size: entries, shift: uint8(bits.TrailingZeros32(entries))}
 }
 
@@ -48,7 +54,3 @@ func (c *Completion) Back() { c.count-- }
 // Record is the counter as the doorbell record has it, in 24 bits: the entries
 // consumed.
 func (c *Completion) Record() uint32 { return c.count & 0xffffff }
-
-// Ahead is how many entries a producer is ahead of a consumer whose doorbell
-// record says record. The ring is full when that is Size, and overrun beyond.
-func (c *Completion) Ahead(record uint32) uint32 { return (c.count - record) & 0xffffff }
