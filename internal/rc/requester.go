@@ -81,6 +81,9 @@ func (r *requester) transmit(now time.Time, p []byte) int {
 	for w.current != w.tail {
 		t := w.at(w.current)
 		if w.current == w.begun {
+			if t.Fence && r.reads > 0 {
+				return 0
+			}
 			r.begin(t)
 		}
 		switch {
@@ -116,16 +119,13 @@ func (r *requester) begin(t *task) {
 }
 
 // mayGo says whether the next packet, which is of t, may go out: there is room in
-// the window, a fence is not passed and the peer can keep another answer
-// (READs and atomics stall the queue, as its order is kept).
+// the window, and the peer can keep another answer. READs and atomics stall the
+// queue, as its order is kept.
 func (r *requester) mayGo(t *task) bool {
-	switch {
-	case t.Fence && r.packet == 0 && r.reads > 0:
-		return false
-	case r.next-r.oldest >= r.window:
-		return t.packets == 0
+	if t.packets == 0 {
+		return true
 	}
-	return !t.Op.isAnswered() || r.reads < r.attr.Reads
+	return r.next-r.oldest < r.window && (!t.Op.isAnswered() || r.reads < r.attr.Reads)
 }
 
 var errLocal = errors.New("work cannot be carried out")

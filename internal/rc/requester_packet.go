@@ -101,10 +101,10 @@ func (r *requester) sent(now time.Time, t *task, n uint32, ask bool) {
 	r.packet += n
 	if r.packet == t.packets {
 		r.packet = 0
-		r.works.current++
 		if t.Op.isAnswered() {
 			r.reads++
 		}
+		r.works.step()
 	}
 	if ask {
 		idle := r.asked <= r.oldest

@@ -235,6 +235,23 @@ func TestNopInClosedWindow(t *testing.T) {
 	s.wantDone(done{1, OK, 0}, done{2, OK, 0})
 }
 
+// A Nop is done with once, also when the packet before it is sent again and only
+// then acknowledged, in one with a packet after it.
+func TestNopAfterGoingBack(t *testing.T) {
+	s := newScript(t)
+	s.post(Work{Slot: 1, Op: OpSend})
+	s.post(Work{Slot: 2, Op: OpNop})
+	s.post(Work{Slot: 3, Op: OpRead})
+	for s.next() != "" {
+	}
+	s.ack(100, roce.NAKSequence)
+	require.Equal(t, "SEND Only 100 [0] A", s.next())
+	s.ack(100, roce.Ack)
+	s.wantDone(done{1, OK, 0}, done{2, OK, 0})
+	s.respond(roce.ReadResponseOnly, 101, nil)
+	s.wantDone(done{3, OK, 0})
+}
+
 // Works posted before ReadyToSend go out then.
 func TestPostEarly(t *testing.T) {
 	h := newTestHost(t)

@@ -24,6 +24,9 @@ type task struct {
 // end is the sequence number after the last packet.
 func (t *task) end() seq { return t.first + seq(t.packets) }
 
+// isEmpty says that the task needs no packet.
+func (t *task) isEmpty() bool { return t.packets == 0 && t.Fault == OK }
+
 // bytes is what a successful completion reports.
 func (t *task) bytes() uint32 {
 	switch {
@@ -50,6 +53,15 @@ func (w *works) grow() {
 	w.ring = make([]task, 2*len(old.ring))
 	for i := old.head; i != old.tail; i++ {
 		*w.at(i) = *old.at(i)
+	}
+}
+
+// step moves current to the next task that has packets to send or is new: after
+// going back, a Nop that has had its turn must not hold up its successors.
+func (w *works) step() {
+	w.current++
+	for w.current != w.begun && w.at(w.current).isEmpty() {
+		w.current++
 	}
 }
 
