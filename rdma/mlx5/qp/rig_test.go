@@ -2,6 +2,7 @@ package qp_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -10,6 +11,12 @@ import (
 	"github.com/farwire/farwire/rdma/mlx5/qp"
 	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/softnic"
+)
+
+// How long a condition may take, and how often it is looked at.
+const (
+	waitTime = 20 * time.Second
+	tick     = time.Millisecond
 )
 
 func TestMain(m *testing.M) { mlx5test.Main(m) }
