@@ -1,6 +1,7 @@
 package softnic
 
 import (
+	"slices"
 	"time"
 
 	"github.com/farwire/farwire/internal/prm"
@@ -66,7 +67,7 @@ func (c *cq) write(e prm.Completion) {
 	}
 	n := c.nic
 	e.Owner = uint8(c.produced / c.entries & 1)
-	e.Timestamp = uint64(time.Since(n.epoch))
+	e.Timestamp = uint64(n.now.Sub(n.epoch))
 	at := c.buf + uint64(c.produced&(c.entries-1))*uint64(c.entrySize)
 	if c.entrySize == 2*prm.CQESize {
 		at += prm.CQESize
@@ -107,6 +108,19 @@ func (c *cq) overrun() {
 	c.nic.warn("completion queue overrun", "cqn", c.cqn, "entries", c.entries,
 		"produced", c.produced, "consumed", c.consumed)
 	c.fail()
+}
+
+// forget drops the completions of a queue pair that faults hold back: a queue
+// pair that is gone completes nothing more.
+func (c *cq) forget(q *qp) {
+	n := c.nic
+	c.delayed = slices.DeleteFunc(c.delayed, func(d delayedCompletion) bool { return d.e.QPN == q.qpn })
+	if len(c.delayed) == 0 {
+		delete(n.late, c)
+	}
+	if held, ok := n.held[c]; ok {
+		n.held[c] = slices.DeleteFunc(held, func(e prm.Completion) bool { return e.QPN == q.qpn })
+	}
 }
 
 // fail ends the queue and, soon, every queue pair that completes to it.
@@ -205,6 +219,7 @@ func (n *NIC) dropCQ(c *cq) {
 	delete(n.cqs, c.cqn)
 	delete(c.uar.cqs, c)
 	delete(n.late, c)
+	delete(n.held, c)
 	n.count.CQs--
 }
 

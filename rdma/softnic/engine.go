@@ -72,6 +72,7 @@ const inlineWork = 512
 func (n *NIC) process() (more bool) {
 	for did := 0; ; {
 		now := time.Now()
+		n.now = now
 		step := n.answerDoorbells()
 		step += n.takePackets(now)
 		step += n.expire(now)

@@ -67,6 +67,7 @@ type NIC struct {
 	timers            timerHeap
 	timer             *time.Timer
 	timerAt           time.Time // when it fires; zero if never
+	now               time.Time // when the engine looked last
 	flushing          map[*qp]bool
 	flushAt           time.Time
 	flushWait         time.Duration
@@ -103,7 +104,7 @@ func New(cfg *Config) (*NIC, error) {
 }
 
 func newNIC(cfg *Config) (*NIC, error) {
-	n := &NIC{portUp: true, network: defaultNetwork, epoch: time.Now()}
+	n := &NIC{portUp: true, network: defaultNetwork, epoch: time.Now(), now: time.Now()}
 	if cfg != nil {
 		n.cfg = *cfg
 	}

@@ -109,6 +109,8 @@ func (n *NIC) addQP(q *qp) {
 
 func (n *NIC) dropQP(q *qp) {
 	q.failed = true
+	q.sendCQ.forget(q)
+	q.recvCQ.forget(q)
 	n.addProtocolCounters(q.proto.Counters())
 	delete(n.qps, q.qpn)
 	delete(n.flushing, q)
@@ -125,6 +127,8 @@ func (n *NIC) dropQP(q *qp) {
 // reset is the move to RESET: the queues start over.
 func (q *qp) reset() {
 	n := q.nic
+	q.sendCQ.forget(q)
+	q.recvCQ.forget(q)
 	n.addProtocolCounters(q.proto.Counters())
 	q.proto.Reset()
 	q.state = uapi.QPReset
@@ -186,7 +190,7 @@ func (q *qp) serve(now time.Time) (did int) {
 		q.send(p)
 		did++
 	}
-	if q.rung {
+	if q.rung && q.sending() && q.hasSlot() {
 		n.schedule(q)
 	}
 	n.setDeadline(q)

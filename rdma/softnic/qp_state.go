@@ -259,6 +259,9 @@ func (q *qp) raise(kind uint32) {
 // doom has a queue pair moved to error at its next turn: not at once, because
 // the protocol may be at work on it.
 func (n *NIC) doom(q *qp) {
+	if !q.connected() {
+		return
+	}
 	q.raise(uapi.EventQPFatal)
 	q.doomed = true
 	n.schedule(q)

@@ -21,7 +21,7 @@ func (q *qp) fetch() (did int) {
 		return 0
 	}
 	for posted := uint16(prm.BE32(v)); q.head != posted; did++ {
-		if q.slotNext-q.slotDone == uint32(len(q.slots)) {
+		if !q.hasSlot() {
 			return did
 		}
 		q.post(posted)
@@ -29,6 +29,8 @@ func (q *qp) fetch() (did int) {
 	q.rung = false
 	return did
 }
+
+func (q *qp) hasSlot() bool { return q.slotNext-q.slotDone < uint32(len(q.slots)) }
 
 // post fetches the entry at head.
 func (q *qp) post(posted uint16) {

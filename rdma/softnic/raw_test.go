@@ -1,0 +1,525 @@
+package softnic
+
+import (
+	"encoding/binary"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/verbs"
+)
+
+// raw is a driver that does nothing but what a test says: commands, entries and
+// doorbells are made byte by byte.
+type raw struct {
+	t       testing.TB
+	nic     *NIC
+	file    *file
+	scratch *hostmem.Memory
+	pd      uint32
+	async   *eventFile
+	pages   []*verbs.Page // doorbell pages
+	page    uint32        // number of pages[0], dynamic mode
+	mem     *hostmem.Memory
+	used    int
+	objects []func() // destroys what is left, newest first
+}
+
+const rawMemory = 4 << 20
+
+// private is a configuration off the network of other tests.
+func private() Config { return Config{Link: LinkMemory, Network: NewNetwork()} }
+
+func newTestNIC(t testing.TB, cfg Config) *NIC {
+	n, err := New(&cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() {
+		if n.Close() == nil {
+			c := n.Counters()
+			require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.EventFiles, "%+v", c)
+			require.Zero(t, c.PinnedBytes)
+		}
+	})
+	return n
+}
+
+// openRaw opens the NIC without a context.
+func openRaw(t testing.TB, n *NIC, m memory) *raw {
+	f, err := n.open(m)
+	require.NoError(t, err)
+	r := &raw{t: t, nic: n, file: f}
+	r.scratch, err = hostmem.Alloc(64 << 10)
+	require.NoError(t, err)
+	r.mem, err = hostmem.Alloc(rawMemory)
+	require.NoError(t, err)
+	t.Cleanup(r.close)
+	return r
+}
+
+func (r *raw) close() {
+	if r.async != nil {
+		_ = r.async.Close()
+	}
+	for _, p := range r.pages {
+		require.NoError(r.t, p.Unmap())
+	}
+	_ = r.file.Close()
+	require.NoError(r.t, r.scratch.Free())
+	require.NoError(r.t, r.mem.Free())
+}
+
+// newRaw opens the NIC and makes a context, a domain and a doorbell page.
+func newRaw(t testing.TB, n *NIC) *raw {
+	r := openRaw(t, n, ownMemory{})
+	r.context()
+	r.pd = r.allocPD()
+	if r.file.dynamic() {
+		p, number := r.allocPage(prm.UARTypeBlueFlame)
+		r.pages, r.page = append(r.pages, p), number
+	} else {
+		p, err := r.file.Map(prm.MapOffset(prm.MapRegular, 0, pageSize()), pageSize())
+		require.NoError(t, err)
+		r.pages = append(r.pages, p)
+	}
+	return r
+}
+
+func (r *raw) context() {
+	udata := contextRequest()
+	if r.nic.cfg.OldKernel {
+		reply, _, err := r.write(uapi.CmdGetContext, enc(uapi.GetContext{}), 8, prm.Bytes(&udata), 72)
+		require.NoError(r.t, err)
+		r.takeAsync(int(binary.NativeEndian.Uint32(reply)))
+		return
+	}
+	err := r.call(uapi.ObjectDevice, uapi.MethodGetContext, func(c *uapi.Command) {
+		c.In(uapi.AttrUHWIn, prm.Bytes(&udata))
+		c.Out(uapi.AttrUHWOut, 72)
+	})
+	require.NoError(r.t, err)
+	fd := uint64(0)
+	err = r.callThen(uapi.ObjectAsyncEvent, uapi.MethodAsyncEventAlloc, func(c *uapi.Command) {
+		c.NewObject(uapi.AttrAsyncEventFD)
+	}, func(c *uapi.Command) { fd = c.Data(0) })
+	require.NoError(r.t, err)
+	r.takeAsync(int(fd))
+}
+
+func (r *raw) takeAsync(fd int) {
+	e, err := r.file.Events(fd)
+	require.NoError(r.t, err)
+	r.async = e.(*eventFile)
+}
+
+func contextRequest() prm.AllocContextRequest {
+	return prm.AllocContextRequest{TotalRegisters: 16, LowLatencyRegisters: 4, MaxCQEVersion: 1,
+		LibCaps: prm.LibCap4KUAR | prm.LibCapDynUAR}
+}
+
+// call issues one command.
+func (r *raw) call(object, method uint16, build func(*uapi.Command)) error {
+	return r.callThen(object, method, build, nil)
+}
+
+func (r *raw) callThen(object, method uint16, build, then func(*uapi.Command)) error {
+	var c uapi.Command
+	c.Begin(r.scratch.Bytes(), r.scratch.Addr(), object, method, uapi.DriverMLX5)
+	build(&c)
+	b, err := c.Bytes()
+	require.NoError(r.t, err)
+	if err := r.file.Ioctl(b); err != nil {
+		return err
+	}
+	if then != nil {
+		then(&c)
+	}
+	return nil
+}
+
+// write issues a command of INVOKE_WRITE and returns copies of both responses.
+func (r *raw) write(cmd uint32, core []byte, replyLen int, uhwIn []byte, uhwOutLen int) (reply, uhwOut []byte, err error) {
+	err = r.call(uapi.ObjectDevice, uapi.MethodInvokeWrite, func(c *uapi.Command) {
+		c.Const(uapi.AttrWriteCmd, uint64(cmd))
+		if len(core) > 0 {
+			c.In(uapi.AttrCoreIn, core)
+		}
+		if replyLen > 0 {
+			reply = c.Out(uapi.AttrCoreOut, replyLen)
+		}
+		if uhwIn != nil {
+			c.In(uapi.AttrUHWIn, uhwIn)
+		}
+		if uhwOutLen > 0 {
+			uhwOut = c.Out(uapi.AttrUHWOut, uhwOutLen)
+		}
+	})
+	return append([]byte(nil), reply...), append([]byte(nil), uhwOut...), err
+}
+
+// enc is the memory of a command structure.
+func enc[T any](v T) []byte { return uapi.Bytes(&v) }
+
+func (r *raw) allocPD() uint32 {
+	reply, _, err := r.write(uapi.CmdAllocPD, enc(uapi.AllocPD{}), 4, nil, 8)
+	require.NoError(r.t, err)
+	return binary.NativeEndian.Uint32(reply)
+}
+
+// allocPage allocates and maps a doorbell page.
+func (r *raw) allocPage(kind uint64) (p *verbs.Page, number uint32) {
+	var offset, page []byte
+	err := r.call(prm.ObjectUAR, prm.MethodUARAlloc, func(c *uapi.Command) {
+		c.NewObject(prm.AttrUARHandle)
+		c.Const(prm.AttrUARType, kind)
+		offset = c.Out(prm.AttrUARMapOffset, 8)
+		c.Out(prm.AttrUARMapLength, 4)
+		page = c.Out(prm.AttrUARPageNumber, 4)
+	})
+	require.NoError(r.t, err)
+	number = binary.NativeEndian.Uint32(page)
+	p, err = r.file.Map(int64(binary.NativeEndian.Uint64(offset)), pageSize())
+	require.NoError(r.t, err)
+	return p, number
+}
+
+// alloc takes n bytes of the raw driver's memory, page aligned.
+func (r *raw) alloc(n int) (b []byte, addr uint64) {
+	n = (n + pageSize() - 1) &^ (pageSize() - 1)
+	require.LessOrEqual(r.t, r.used+n, rawMemory)
+	b = r.mem.Bytes()[r.used : r.used+n]
+	addr = r.mem.Addr() + uint64(r.used)
+	r.used += n
+	return b, addr
+}
+
+// rawMR is a region.
+type rawMR struct {
+	b           []byte
+	addr        uint64
+	handle, key uint32
+}
+
+func (r *raw) regMR(n int, access uint32) rawMR {
+	b, addr := r.alloc(n)
+	reply, _, err := r.write(uapi.CmdRegMR, enc(uapi.RegMR{Start: addr, HcaVa: addr, Length: uint64(n),
+		PDHandle: r.pd, AccessFlags: access}), 12, nil, 0)
+	require.NoError(r.t, err)
+	return rawMR{b, addr, binary.NativeEndian.Uint32(reply), binary.NativeEndian.Uint32(reply[4:])}
+}
+
+// rawCQ is a completion queue.
+type rawCQ struct {
+	r          *raw
+	buf        []byte
+	record     []byte
+	entries    uint32
+	handle     uint32
+	cqn        uint32
+	consumed   uint32
+	events     *eventFile
+	eventFD    int32
+	sequence   uint32
+	noConsumer bool // the record is not updated
+}
+
+func (r *raw) cqUdata(buf, record uint64) prm.CreateCQRequest {
+	u := prm.CreateCQRequest{BufAddr: buf, RecordAddr: record, EntrySize: prm.CQESize}
+	if r.file.dynamic() {
+		u.Flags, u.UARPage = prm.CQUARPageIndex, uint16(r.page)
+	}
+	return u
+}
+
+func (r *raw) createCQ(entries uint32, events bool) *rawCQ {
+	q := &rawCQ{r: r, entries: entries, eventFD: -1}
+	if events {
+		reply, _, err := r.write(uapi.CmdCreateCompChannel, enc(uapi.CreateCompChannel{}), 4, nil, 0)
+		require.NoError(r.t, err)
+		q.eventFD = int32(binary.NativeEndian.Uint32(reply))
+		e, err := r.file.Events(int(q.eventFD))
+		require.NoError(r.t, err)
+		q.events = e.(*eventFile)
+		r.t.Cleanup(func() { _ = q.events.Close() })
+	}
+	var buf, record uint64
+	q.buf, buf = r.alloc(int(entries) * prm.CQESize)
+	q.record, record = r.alloc(prm.RecordSize)
+	for i := range entries {
+		q.buf[i*prm.CQESize+prm.CQESize-1] = prm.CQEFresh
+	}
+	u := r.cqUdata(buf, record)
+	reply, uhw, err := r.write(uapi.CmdCreateCQ, enc(uapi.CreateCQ{UserHandle: 0xc0, Cqe: entries - 1, CompChannel: q.eventFD}),
+		8, prm.Bytes(&u), 8)
+	require.NoError(r.t, err)
+	require.Equal(r.t, entries-1, binary.NativeEndian.Uint32(reply[4:]))
+	q.handle, q.cqn = binary.NativeEndian.Uint32(reply), binary.NativeEndian.Uint32(uhw)
+	return q
+}
+
+// next is the next completion, or nil.
+func (q *rawCQ) next() prm.CQE {
+	e := q.buf[q.consumed%q.entries*prm.CQESize:][:prm.CQESize]
+	own := prm.OwnByte(atomic.LoadUint32(hostmem.Word32(e[prm.CQELastWord:])))
+	if prm.CQEOpcode(own>>4) == prm.CQEInvalid || uint32(own&1) != q.consumed/q.entries&1 {
+		return nil
+	}
+	q.consumed++
+	if !q.noConsumer {
+		q.store(prm.RecordCI, q.consumed&prm.MaxNumber)
+	}
+	return append(prm.CQE(nil), e...)
+}
+
+func (q *rawCQ) store(word int, v uint32) {
+	atomic.StoreUint32(hostmem.Word32(q.record[4*word:]), prm.BE32(v))
+}
+
+// wait is next that waits.
+func (q *rawCQ) wait() (e prm.CQE) {
+	q.r.t.Helper()
+	require.Eventually(q.r.t, func() bool { e = q.next(); return e != nil }, 10*time.Second, time.Millisecond)
+	return e
+}
+
+// wants checks that the next completion is an error with this cause.
+func (q *rawCQ) wants(op prm.CQEOpcode, s prm.Syndrome, d detail) prm.CQE {
+	q.r.t.Helper()
+	e := q.wait()
+	require.Equal(q.r.t, op, e.Opcode(), "%v %v", e.Syndrome(), detail(e.VendorSyndrome()))
+	if op.IsError() {
+		require.Equal(q.r.t, s, e.Syndrome(), "%v", detail(e.VendorSyndrome()))
+		require.Equal(q.r.t, d, detail(e.VendorSyndrome()))
+	}
+	return e
+}
+
+func (q *rawCQ) arm(solicited bool, sequence, ci uint32) {
+	v := prm.ArmValue(sequence, solicited, ci)
+	q.store(prm.RecordArm, v)
+	q.r.ring(0, prm.ArmRegister, prm.ArmDoorbell(v, q.cqn))
+}
+
+// ring stores to a doorbell page.
+func (r *raw) ring(page, offset int, v uint64) {
+	atomic.StoreUint64(hostmem.Word64(r.pages[page].Mem[offset:]), v)
+	r.pages[page].Wake(offset)
+}
+
+// rawQP is a queue pair.
+type rawQP struct {
+	r             *raw
+	buf           []byte
+	record        []byte
+	blocks, recvs uint32
+	shift         uint32
+	handle, qpn   uint32
+	posted        uint16 // blocks
+	received      uint16
+	half          int
+	register      uint32
+	send, recv    *rawCQ
+}
+
+const testStride = 6 // 64 bytes: four segments
+
+func (r *raw) qpUdata(blocks, recvs uint32, buf, record uint64) prm.CreateQPRequest {
+	u := prm.CreateQPRequest{BufAddr: buf, RecordAddr: record, SendBlocks: blocks, Receives: recvs, UserIndex: 0x77}
+	if r.file.oldCQE {
+		u.UserIndex = prm.NoUserIndex
+	}
+	if recvs > 0 {
+		u.ReceiveShift = testStride
+	}
+	if r.file.dynamic() {
+		u.Flags, u.Register = prm.QPUARPageIndex, r.page
+	}
+	return u
+}
+
+func (r *raw) qpCore(blocks, recvs uint32, send, recv *rawCQ) uapi.CreateQP {
+	return uapi.CreateQP{UserHandle: 0xdd, PDHandle: r.pd, SendCQHandle: send.handle, RecvCQHandle: recv.handle,
+		MaxSendWR: blocks, MaxRecvWR: recvs, MaxSendSGE: 2, MaxRecvSGE: 4, QPType: uapi.QPTypeRC}
+}
+
+func (r *raw) createQP(blocks, recvs uint32, send, recv *rawCQ) *rawQP {
+	q := &rawQP{r: r, blocks: blocks, recvs: recvs, shift: testStride, send: send, recv: recv}
+	var buf, record uint64
+	q.buf, buf = r.alloc(int(recvs<<testStride + blocks*prm.Block))
+	q.record, record = r.alloc(prm.RecordSize)
+	u := r.qpUdata(blocks, recvs, buf, record)
+	reply, uhw, err := r.write(uapi.CmdCreateQP, enc(r.qpCore(blocks, recvs, send, recv)), 32, prm.Bytes(&u), 40)
+	require.NoError(r.t, err)
+	q.handle, q.qpn = binary.NativeEndian.Uint32(reply), binary.NativeEndian.Uint32(reply[4:])
+	q.register = binary.NativeEndian.Uint32(uhw)
+	return q
+}
+
+// Requests for the way to RTS.
+func (q *rawQP) toInit() uapi.ModifyQP {
+	return uapi.ModifyQP{QPHandle: q.handle, AttrMask: uapi.RCResetToInit, QPState: uapi.QPInit, PortNum: 1,
+		QPAccessFlags: uapi.AccessRemoteWrite | uapi.AccessRemoteRead | uapi.AccessRemoteAtomic}
+}
+
+func (q *rawQP) toRTR(peer *rawQP) uapi.ModifyQP {
+	m := uapi.ModifyQP{QPHandle: q.handle, AttrMask: uapi.RCInitToRTR, QPState: uapi.QPRTR,
+		PathMTU: uint8(verbs.MTU1024), RqPsn: 100, MinRnrTimer: 1, MaxDestRdAtomic: 4, DestQPNum: peer.qpn}
+	m.Dest = uapi.QPDest{PortNum: 1}
+	if n := peer.r.nic; n.lid != 0 {
+		m.Dest.Dlid = n.lid
+	} else {
+		m.Dest.Dgid, m.Dest.SgidIndex, m.Dest.IsGlobal = n.GID(), 3, 1
+	}
+	return m
+}
+
+func (q *rawQP) toRTS() uapi.ModifyQP {
+	return uapi.ModifyQP{QPHandle: q.handle, AttrMask: uapi.RCRTRToRTS, QPState: uapi.QPRTS,
+		SqPsn: 100, Timeout: 10, RetryCnt: 2, RnrRetry: 7, MaxRdAtomic: 4}
+}
+
+func (q *rawQP) to(state uint8) uapi.ModifyQP {
+	return uapi.ModifyQP{QPHandle: q.handle, AttrMask: uapi.QPAttrState, QPState: state}
+}
+
+func (r *raw) modify(m uapi.ModifyQP) error {
+	_, _, err := r.write(uapi.CmdModifyQP, enc(m), 0, nil, 0)
+	return err
+}
+
+func (q *rawQP) connect(peer *rawQP) {
+	for _, m := range []uapi.ModifyQP{q.toInit(), q.toRTR(peer), q.toRTS()} {
+		require.NoError(q.r.t, q.r.modify(m))
+	}
+}
+
+func (q *rawQP) state() uint8 {
+	reply, _, err := q.r.write(uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: q.handle}), uapi.Size[uapi.QueryQPResp](), nil, 0)
+	require.NoError(q.r.t, err)
+	return reply[108]
+}
+
+// entry is an entry of the send queue under construction.
+func (q *rawQP) ctrl(op prm.Opcode, units int) prm.Ctrl {
+	return prm.Ctrl{Opcode: op, Index: q.posted, QPN: q.qpn, DS: uint8(units), Flags: prm.CQEUpdate}
+}
+
+// put writes an entry, already encoded, and moves the record.
+func (q *rawQP) put(wqe []byte) {
+	ring := q.buf[q.recvs<<q.shift:]
+	for i := range wqe {
+		ring[(uint32(q.posted)*prm.Block+uint32(i))%(q.blocks*prm.Block)] = wqe[i]
+	}
+	q.posted += uint16((len(wqe) + prm.Block - 1) / prm.Block)
+	q.storeRecord(prm.RecordSend, uint32(q.posted))
+}
+
+func (q *rawQP) storeRecord(word int, v uint32) {
+	atomic.StoreUint32(hostmem.Word32(q.record[4*word:]), prm.BE32(v&0xffff))
+}
+
+// doorbell rings with the control segment of an entry.
+func (q *rawQP) doorbell(wqe []byte) {
+	offset := prm.SendRegister + q.half*halfSize
+	q.half ^= 1
+	q.r.ring(0, offset, prm.SendDoorbell(wqe))
+}
+
+func (q *rawQP) post(wqe []byte) {
+	q.put(wqe)
+	q.doorbell(wqe)
+}
+
+// send makes an entry of an operation with one data segment.
+func (q *rawQP) entry(op prm.Opcode, m rawMR, off, n int, remote uint64, rkey uint32) []byte {
+	units := 2
+	if op.HasRemote() {
+		units++
+	}
+	if op.IsAtomic() {
+		units++
+	}
+	wqe := make([]byte, units*prm.Unit)
+	prm.PutCtrl(wqe, new(q.ctrl(op, units)))
+	at := prm.Unit
+	if op.HasRemote() {
+		prm.PutRemote(wqe[at:], remote, rkey)
+		at += prm.Unit
+	}
+	if op.IsAtomic() {
+		prm.PutAtomic(wqe[at:], 5, 0)
+		at += prm.Unit
+	}
+	prm.PutData(wqe[at:], prm.Segment{Addr: m.addr + uint64(off), LKey: m.key, Length: uint32(n)})
+	return wqe
+}
+
+// receive posts a receive of the given segments.
+func (q *rawQP) receive(segments ...prm.Segment) {
+	at := q.buf[uint32(q.received)%q.recvs<<q.shift:][:1<<q.shift]
+	clear(at)
+	for i, s := range segments {
+		prm.PutData(at[i*prm.Unit:], s)
+	}
+	if len(segments)*prm.Unit < len(at) {
+		prm.PutTerminator(at[len(segments)*prm.Unit:])
+	}
+	q.received++
+	q.storeRecord(prm.RecordReceive, uint32(q.received))
+}
+
+func (m rawMR) segment(off, n int) prm.Segment {
+	return prm.Segment{Addr: m.addr + uint64(off), LKey: m.key, Length: uint32(n)}
+}
+
+// pair is a connected pair of raw queue pairs on two NICs of one network.
+type rawPair struct {
+	a, b     *raw
+	ca, cb   *rawCQ
+	qa, qb   *rawQP
+	ma, mb   rawMR
+	na, nb   *NIC
+	readOnly rawMR // at b: no local write
+}
+
+const allAccess = uapi.AccessLocalWrite | uapi.AccessRemoteWrite | uapi.AccessRemoteRead | uapi.AccessRemoteAtomic
+
+func newRawPair(t testing.TB, cfg Config) *rawPair {
+	p := &rawPair{na: newTestNIC(t, cfg), nb: newTestNIC(t, cfg)}
+	p.a, p.b = newRaw(t, p.na), newRaw(t, p.nb)
+	p.ca, p.cb = p.a.createCQ(64, true), p.b.createCQ(64, true)
+	p.qa, p.qb = p.a.createQP(16, 16, p.ca, p.ca), p.b.createQP(16, 16, p.cb, p.cb)
+	p.ma, p.mb = p.a.regMR(64<<10, allAccess), p.b.regMR(64<<10, allAccess)
+	p.readOnly = p.b.regMR(4096, 0)
+	p.qa.connect(p.qb)
+	p.qb.connect(p.qa)
+	return p
+}
+
+// readAsync is the next asynchronous event of a kind, others skipped.
+func (r *raw) readAsync(kind uint32) uint64 {
+	r.t.Helper()
+	require.NoError(r.t, r.async.SetReadDeadline(time.Now().Add(10*time.Second)))
+	for {
+		var b [16]byte
+		_, err := r.async.Read(b[:])
+		require.NoError(r.t, err, "waiting for event %d", kind)
+		if binary.NativeEndian.Uint32(b[8:]) == kind {
+			return binary.NativeEndian.Uint64(b[:])
+		}
+	}
+}
+
+func requireErrno(t testing.TB, want syscall.Errno, err error, msg ...any) {
+	t.Helper()
+	if want == 0 {
+		require.NoError(t, err, msg...)
+		return
+	}
+	require.Equal(t, want, err, msg...)
+}
