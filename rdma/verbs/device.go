@@ -182,10 +182,7 @@ func (s *sysfs) port(dir string, n uint8) Port {
 // gid reads one slot. An empty one reads as zero or not at all, and its type
 // cannot be read, which is also how the slots of other network namespaces look.
 func (s *sysfs) gid(dir, slot string, link LinkLayer) (GIDEntry, bool) {
-	index, err := strconv.Atoi(slot)
-	if err != nil {
-		return GIDEntry{}, false
-	}
+	index, _ := strconv.Atoi(slot) // list returns numbers only
 	g, ok := parseSysfsGID(s.text(dir + "/gids/" + slot))
 	if !ok || g.IsZero() {
 		return GIDEntry{}, false

@@ -2,6 +2,7 @@ package verbs
 
 import (
 	"errors"
+	"fmt"
 	"syscall"
 
 	"github.com/farwire/farwire/internal/hostmem"
@@ -35,24 +36,24 @@ func (d DriverID) String() string {
 // devices that sysfs does not tell. It works before and after the context is
 // made and changes nothing. DriverUnknown means none of them.
 func ProbeDriver(f File, candidates ...DriverID) (DriverID, error) {
-	mem, err := hostmem.Alloc(hostmem.PageSize())
+	mem, err := alloc(hostmem.PageSize())
 	if err != nil {
-		return DriverUnknown, err
+		return DriverUnknown, fmt.Errorf("probe driver: %w", err)
 	}
-	id, err := probe(f, mem, candidates)
+	id, err := probeWith(f, mem, candidates)
 	return id, errors.Join(err, mem.Free())
 }
 
-// probe sends a command that is too short on purpose. The driver id is checked
+// probeWith sends a command that is too short on purpose. The driver id is checked
 // before the length, so EINVAL means another driver and ENOSPC this one.
-func probe(f File, mem *hostmem.Memory, candidates []DriverID) (DriverID, error) {
+func probeWith(f File, mem *hostmem.Memory, candidates []DriverID) (DriverID, error) {
 	for _, id := range candidates {
 		var cmd uapi.Command
 		cmd.Begin(mem.Bytes(), mem.Addr(), uapi.ObjectDevice, uapi.MethodInvokeWrite, uint32(id))
 		cmd.Const(uapi.AttrWriteCmd, uapi.CmdQueryDevice)
 		b, err := cmd.Bytes()
 		if err != nil {
-			return DriverUnknown, err
+			return DriverUnknown, fmt.Errorf("probe driver: %w", err)
 		}
 		switch err := f.Ioctl(b); {
 		case errors.Is(err, syscall.ENOSPC):

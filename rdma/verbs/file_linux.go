@@ -1,7 +1,9 @@
 package verbs
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -23,8 +25,12 @@ func (d Device) Open() (File, error) {
 	if err == nil {
 		return f, nil
 	}
-	if f, err := d.openNode(filepath.Join(dev, "char", fmt.Sprintf("%d:%d", d.Major, d.Minor))); err == nil {
+	f, err2 := d.openNode(filepath.Join(dev, "char", fmt.Sprintf("%d:%d", d.Major, d.Minor)))
+	if err2 == nil {
 		return f, nil
+	}
+	if errors.Is(err, fs.ErrNotExist) && !errors.Is(err2, fs.ErrNotExist) {
+		return nil, err2
 	}
 	return nil, err
 }
@@ -35,16 +41,18 @@ func (d Device) openNode(path string) (File, error) {
 	if err != nil {
 		return nil, openError(path, err)
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		_ = unix.Close(fd)
-		return nil, openError(path, err)
-	}
-	if st.Mode&unix.S_IFMT != unix.S_IFCHR || unix.Major(uint64(st.Rdev)) != d.Major || unix.Minor(uint64(st.Rdev)) != d.Minor {
+	if !d.isNode(fd) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("open %s: not the character device %d:%d of %s", path, d.Major, d.Minor, d.Name)
 	}
 	return &node{fd: fd, path: path}, nil
+}
+
+func (d Device) isNode(fd int) bool {
+	var st unix.Stat_t
+	err := unix.Fstat(fd, &st)
+	rdev := uint64(st.Rdev)
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && unix.Major(rdev) == d.Major && unix.Minor(rdev) == d.Minor
 }
 
 // A node is an open device node.
@@ -67,11 +75,10 @@ func (n *node) Ioctl(cmd []byte) error {
 	}
 	for {
 		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(n.fd), uapi.RDMAVerbsIoctl, uintptr(unsafe.Pointer(unsafe.SliceData(cmd))))
-		switch errno {
-		case 0:
+		if errno == 0 {
 			return nil
-		case unix.EINTR:
-		default:
+		}
+		if errno != unix.EINTR {
 			return errno
 		}
 	}
@@ -117,11 +124,9 @@ func (n *node) Close() error {
 		return os.ErrClosed
 	}
 	n.closed = true
-	if err := unix.Close(n.fd); err != nil {
-		return os.NewSyscallError("close", err)
-	}
+	err := os.NewSyscallError("close", unix.Close(n.fd))
 	if mapped := n.pages.Load(); mapped != 0 {
-		return fmt.Errorf("close %s: %d pages are still mapped and keep the context alive", n.path, mapped)
+		err = errors.Join(err, fmt.Errorf("close %s: %d pages are still mapped and keep the context alive", n.path, mapped))
 	}
-	return nil
+	return err
 }

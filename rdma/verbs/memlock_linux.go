@@ -4,8 +4,6 @@ import "golang.org/x/sys/unix"
 
 func memlockLimit() (uint64, bool) {
 	var r unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r); err != nil {
-		return 0, false
-	}
-	return r.Cur, true
+	err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &r)
+	return r.Cur, err == nil
 }

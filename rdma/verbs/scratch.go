@@ -7,6 +7,9 @@ import (
 	"github.com/farwire/farwire/internal/hostmem"
 )
 
+// alloc allocates the memory of commands. Tests replace it to run out of memory.
+var alloc = hostmem.Alloc
+
 // scratch is a pool of memory outside the Go heap in which commands are built.
 // It grows to the number of commands that ever ran at once.
 type scratch struct {
@@ -18,7 +21,7 @@ type scratch struct {
 // commands is not kept.
 func (s *scratch) get(n int) (*hostmem.Memory, error) {
 	if n > hostmem.PageSize() {
-		return hostmem.Alloc(n)
+		return alloc(n)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -27,7 +30,7 @@ func (s *scratch) get(n int) (*hostmem.Memory, error) {
 		s.idle = s.idle[:i]
 		return m, nil
 	}
-	return hostmem.Alloc(hostmem.PageSize())
+	return alloc(hostmem.PageSize())
 }
 
 func (s *scratch) put(m *hostmem.Memory) {
