@@ -43,6 +43,18 @@ func TestBlueFlame(t *testing.T) {
 	require.Zero(t, register[9])
 }
 
+func TestCopyBlock(t *testing.T) {
+	src, dst := make([]byte, 72), make([]byte, 72)
+	for i := range src {
+		src[i] = byte(i + 1)
+	}
+	CopyBlock(dst, src)
+	require.Equal(t, src[:64], dst[:64])
+	require.Equal(t, make([]byte, 8), dst[64:])
+	require.Panics(t, func() { CopyBlock(dst[:63:63], src) })
+	require.Panics(t, func() { CopyBlock(dst, src[:63:63]) })
+}
+
 func TestNothingIsAllocated(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		var record uint32

@@ -2,24 +2,20 @@ package prm
 
 import "math/bits"
 
-// Head is the length of a send queue entry before its data: the control segment,
-// a remote address segment, and an atomic segment if the queue has atomics.
-func Head(atomics bool) int {
-	if atomics {
-		return 3 * Unit
-	}
-	return 2 * Unit
-}
+// Head is the length of a send queue entry before its data: the control segment
+// and the remote address segment that all but SENDs have. An atomic has a segment
+// more, but only one of data, and fits a block.
+const Head = 2 * Unit
 
 // SendSize is the length, in bytes and whole blocks, of the largest entry of a
 // send queue whose entries have at most segments data segments or inline bytes.
-// An entry is at most MaxUnits long, and no longer than the NIC's limit.
-func SendSize(segments, inline int, atomics bool) int {
+// An entry must be at most MaxUnits long, and no longer than the NIC's limit.
+func SendSize(segments, inline int) int {
 	data := segments * Unit
 	if inline > 0 {
 		data = max(data, InlineUnits(inline)*Unit)
 	}
-	return (Head(atomics) + data + Block - 1) &^ (Block - 1)
+	return (Head + data + Block - 1) &^ (Block - 1)
 }
 
 // ReceiveShift is the log2 of the stride, in bytes, of a receive queue whose

@@ -391,14 +391,11 @@ func TestInlineUnits(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	require.Equal(t, 32, Head(false))
-	require.Equal(t, 48, Head(true))
-	require.Equal(t, 64, SendSize(1, 0, false))
-	require.Equal(t, 64, SendSize(2, 28, false))
-	require.Equal(t, 128, SendSize(2, 29, false))
-	require.Equal(t, 64, SendSize(1, 12, true))
-	require.Equal(t, 128, SendSize(2, 0, true))
-	require.Equal(t, 1024, SendSize(62, 0, false))
+	require.Equal(t, 64, SendSize(0, 0))
+	require.Equal(t, 64, SendSize(2, 28))
+	require.Equal(t, 128, SendSize(2, 29))
+	require.Equal(t, 128, SendSize(3, 0))
+	require.Equal(t, 1024, SendSize(62, 0))
 	for segments, want := range map[int]int{0: 4, 1: 4, 2: 5, 3: 6, 4: 6, 5: 7, 32: 9} {
 		require.Equal(t, want, ReceiveShift(segments), segments)
 	}

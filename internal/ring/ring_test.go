@@ -44,6 +44,9 @@ func TestCompletion(t *testing.T) {
 			require.False(t, c.Owned(0xf0|owner), "never written")
 			require.Equal(t, n&0xffffff, c.Record())
 			c.Advance()
+			c.Back()
+			require.Equal(t, n%4, c.Next())
+			c.Advance()
 		}
 	}
 }

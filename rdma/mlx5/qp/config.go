@@ -75,7 +75,7 @@ func (c Config) planSends(nic mlx5.Limits, g *geometry, l *Limits) error {
 		return err
 	}
 	// Atomics have a segment more, but one data segment only: they fit a block.
-	size := prm.SendSize(segments, c.Inline, false)
+	size := prm.SendSize(segments, c.Inline)
 	if err := bound("bytes of an entry in the ring", size, nic.SendBytes); err != nil {
 		return err
 	}
@@ -84,9 +84,9 @@ func (c Config) planSends(nic mlx5.Limits, g *geometry, l *Limits) error {
 	if err := bound("basic blocks of the send ring", int(g.blocks), nic.SendBlocks); err != nil {
 		return err
 	}
-	l.SendSegments = min((size-prm.Head(false))/prm.Unit, nic.Segments)
+	l.SendSegments = min((size-prm.Head)/prm.Unit, nic.Segments)
 	l.ReadSegments = min(l.SendSegments, max(1, nic.ReadSegments))
-	l.Inline = size - prm.Head(false) - prm.InlineHeader
+	l.Inline = size - prm.Head - prm.InlineHeader
 	return nil
 }
 
