@@ -14,8 +14,9 @@ func AddrOf(b []byte) uint64 {
 
 // View is the n bytes at addr, which must be memory outside the Go heap that
 // stays mapped while the view is used. Touching a view of memory that is not
-// mapped is a fault that no program survives: ask Mapped first. View panics if
-// n is negative or the range is not in the address space.
+// mapped ends the process, unless the goroutine asked for a panic instead
+// (debug.SetPanicOnFault). View panics if n is negative or the range is not in the
+// address space.
 func View(addr uint64, n int) []byte {
 	if n < 0 || !inAddressSpace(addr, uint64(n)) {
 		panic(fmt.Sprintf("hostmem: view of %d bytes at %#x", n, addr))
