@@ -13,7 +13,7 @@ import (
 )
 
 // testSender is a send ring of its own, with no NIC to ring.
-func testSender(t *testing.T, blocks, entries uint32, l Limits) *sender {
+func testSender(t testing.TB, blocks, entries uint32, l Limits) *sender {
 	t.Helper()
 	mem, err := hostmem.Alloc(int(blocks) * 64)
 	require.NoError(t, err)
@@ -143,6 +143,36 @@ func TestReceiveBytes(t *testing.T) {
 			require.Equal(t, want, mem.Bytes()[32:][:len(want)])
 			require.Equal(t, []byte{0, 0, 0, 2}, mem.Bytes()[64:68], "the record counts receives, big endian")
 			require.ErrorIs(t, r.post(3, nil), ErrRoom)
+		})
+	}
+}
+
+// BenchmarkPost is the driver's part of an entry: checked, written into the ring
+// and its ledger, and retired with its batch.
+func BenchmarkPost(b *testing.B) {
+	local := region.Segment{Addr: 0x7f0000000000, Length: 4096, LKey: 7}
+	for _, bench := range []struct {
+		name  string
+		entry Entry
+	}{
+		{"write", Entry{Op: Write, Local: local, Signaled: true}},
+		{"inline 28", Entry{Op: Write, Inline: make([]byte, 28)}},
+		{"4 segments", Entry{Op: Send, Local: local, Locals: []region.Segment{local, local, local}}},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			s := testSender(b, 256, 64, roomy)
+			p := &Pair{send: sender{ledger: s.ledger, qpn: s.qpn, limits: s.limits, ring: s.ring}}
+			b.ReportAllocs()
+			for b.Loop() {
+				last := p.send.ledger.Block()
+				if err := p.Post(bench.entry); err != nil {
+					b.Fatal(err)
+				}
+				if p.send.ledger.Room() == 0 {
+					p.send.ledger.HandOver()
+					p.send.ledger.Retire(uint16(last))
+				}
+			}
 		})
 	}
 }
