@@ -11,7 +11,7 @@ func out(id uint16, n int) Spec  { return Spec{ID: id, Kind: Out, Min: uint16(n)
 func object(id uint16) Spec      { return Spec{ID: id, Kind: Object} }
 func newObject(id uint16) Spec   { return Spec{ID: id, Kind: NewObject, Mandatory: true} }
 func constant(id uint16) Spec    { return in(id, 8) }
-func flags(id uint16) Spec       { return Spec{ID: id, Kind: In, Min: 4, Max: 8} }
+func flags(id uint16) Spec       { return Spec{ID: id, Kind: Flags} }
 func structure(s Spec) Spec      { s.ZeroTail = true; return s }
 func atLeast(s Spec, n int) Spec { s.Min, s.Max = uint16(n), anyLength; return s }
 func mandatory(s Spec) Spec      { s.Mandatory = true; return s }

@@ -5,13 +5,14 @@ import "syscall"
 // A Kind says what an attribute of a method is.
 type Kind uint8
 
-// The kinds. An input of InlineMax bytes or fewer lies in the attribute; an
+// The kinds of attribute. An input of InlineMax bytes or fewer lies in the attribute; an
 // output is always an address; an object is a handle or a descriptor.
 const (
 	In Kind = iota
 	Out
 	Object
 	NewObject
+	Flags // an input of exactly 4 or 8 bytes
 )
 
 // A Spec describes one attribute of a method, as the kernel's tables do.
@@ -109,6 +110,10 @@ func (s *Spec) check(m *Method, a Attr, mem Memory) error {
 		}
 		if n < int(s.Min) || n > int(s.Max) && !s.ZeroTail {
 			return refuse(syscall.EINVAL, "%s: attribute %#x is %d bytes long, not %d to %d", m.Name, s.ID, n, s.Min, s.Max)
+		}
+	case Flags:
+		if n != 4 && n != 8 {
+			return refuse(syscall.EINVAL, "%s: flags %#x are %d bytes long", m.Name, s.ID, n)
 		}
 	default:
 		if n != 0 {

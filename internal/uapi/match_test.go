@@ -82,6 +82,7 @@ func TestMatch(t *testing.T) {
 		"output structure too short": {more: func(c *Command) { c.Out(0x1004, 7) }, want: syscall.EINVAL},
 		"flags of four":              {more: func(c *Command) { c.In(0x1005, make([]byte, 4)) }},
 		"flags of eight":             {more: func(c *Command) { c.In(0x1005, make([]byte, 8)) }},
+		"flags of seven":             {more: func(c *Command) { c.In(0x1005, make([]byte, 7)) }, want: syscall.EINVAL},
 		"flags of two":               {more: func(c *Command) { c.In(0x1005, make([]byte, 2)) }, want: syscall.EINVAL},
 		"flags of nine":              {more: func(c *Command) { c.In(0x1005, make([]byte, 9)) }, want: syscall.EINVAL},
 		"open-ended":                 {more: func(c *Command) { c.In(0x1006, ones) }},
@@ -156,6 +157,8 @@ func TestCoreMethods(t *testing.T) {
 			switch s.Kind {
 			case In:
 				c.In(s.ID, make([]byte, s.Min))
+			case Flags:
+				c.In(s.ID, make([]byte, 4))
 			case Out:
 				c.Out(s.ID, int(s.Min))
 			case Object:

@@ -136,7 +136,7 @@ func describe(m *uapi.Method, r uapi.Request) string {
 			id += "?"
 		}
 		switch specOf(m, a.ID()).Kind {
-		case uapi.In:
+		case uapi.In, uapi.Flags:
 			b := make([]byte, a.Len())
 			_ = a.CopyIn(hostMemory{}, b)
 			lines = append(lines, id+" in "+hex.EncodeToString(b))
