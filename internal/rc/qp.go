@@ -153,7 +153,8 @@ func (q *QP) admits(b roce.BTH, request bool) bool {
 // Transmit writes the next packet to send to p, from BTH to pad, and returns its
 // length; 0 means that there is nothing to send now. p has room for the MTU and
 // Headroom. The payload is gathered during the call. Answers and requests take
-// turns.
+// turns. In Error it still hands out what is owed to the peer: the NAK that says
+// why, and the answers before it.
 func (q *QP) Transmit(now time.Time, p []byte) int {
 	if q.answered {
 		if n := q.transmitRequest(now, p); n > 0 {
@@ -205,12 +206,14 @@ func (q *QP) Expire(now time.Time) {
 }
 
 // Fail moves to Error as the owner wants it: works and receives are flushed, and
-// READs of the peer that are not answered yet never will be. It does nothing in
-// Reset and in Error.
+// READs of the peer that are not answered yet never will be. In Error it has only
+// the last effect.
 func (q *QP) Fail() {
-	if q.state == ReadyToReceive || q.state == ReadyToSend {
-		q.fail(Flushed, errFailed)
+	if q.state == Error {
+		q.respond.dropAnswers()
+		return
 	}
+	q.fail(Flushed, errFailed)
 }
 
 // Reset moves to Reset and forgets everything, works and a taken receive too,

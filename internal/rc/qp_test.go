@@ -16,8 +16,6 @@ func TestTransitions(t *testing.T) {
 	in, out := Receiving{MTU: 256}, Sending{}
 	require.Equal(t, Reset, q.State())
 	require.ErrorIs(t, q.StartSend(out), ErrState)
-	q.Fail()
-	require.Equal(t, Reset, q.State())
 
 	require.NoError(t, q.StartReceive(in))
 	require.Equal(t, ReadyToReceive, q.State())
@@ -40,6 +38,12 @@ func TestTransitions(t *testing.T) {
 	require.NoError(t, q.StartReceive(in))
 	q.Fail()
 	require.Equal(t, Error, q.State())
+
+	q.Reset()
+	q.Post(&Work{Slot: 1, Op: OpSend})
+	q.Fail()
+	require.Equal(t, Error, q.State())
+	require.Equal(t, []done{{1, Flushed, 0}}, h.done)
 }
 
 // Attributes out of range are refused, and the state stays.
@@ -101,6 +105,15 @@ func TestFail(t *testing.T) {
 	s.next()
 	s.q.Fail()
 	s.wantFlushed()
+
+	s.step("also those that would have gone before the NAK of an invalid request")
+	s = newScript(t)
+	s.request(roce.Header{Opcode: roce.ReadRequest, PSN: 500, Length: 600}, nil)
+	s.send(roce.Header{Opcode: roce.SendMiddle, PSN: 503}, pattern(256))
+	require.EqualError(t, s.host.causes[0], "packet does not belong to an open message")
+	s.next()
+	s.q.Fail()
+	s.wantFlushed(RequestError)
 }
 
 // The same when the requester fails.

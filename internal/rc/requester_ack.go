@@ -114,7 +114,7 @@ func (r *requester) readResponse(now time.Time, s seq, p *roce.Packet) {
 	}
 	t := r.works.at(r.works.head)
 	last := s == t.end()-1
-	if t.Op != OpRead || last != p.Info.Last {
+	if t.Op != OpRead || last != p.Info.Last || isNAK(p) {
 		r.q.fail(BadResponse, errResponse)
 		return
 	}
@@ -137,12 +137,18 @@ func (r *requester) atomicResponse(now time.Time, s seq, p *roce.Packet) {
 		return
 	}
 	t := r.works.at(r.works.head)
-	if !t.Op.isAtomic() {
+	if !t.Op.isAtomic() || isNAK(p) {
 		r.q.fail(BadResponse, errResponse)
 		return
 	}
 	binary.NativeEndian.PutUint64(r.scratch[:], p.AtomicAckETH().Original())
 	r.deliver(now, t, 0, r.scratch[:])
+}
+
+// isNAK says that a response denies what it is.
+func isNAK(p *roce.Packet) bool {
+	h := p.AETH()
+	return h != nil && !h.Syndrome().IsAck()
 }
 
 // deliver hands the answer to the oldest packet, which is of t, to the host.

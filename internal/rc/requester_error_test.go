@@ -172,6 +172,18 @@ func TestScatterFails(t *testing.T) {
 	}
 }
 
+// A response that carries a NAK is none.
+func TestResponseWithNAK(t *testing.T) {
+	for op, work := range map[roce.Opcode]Op{roce.ReadResponseOnly: OpRead, roce.AtomicAcknowledge: OpFetchAdd} {
+		s := newScript(t)
+		s.post(Work{Slot: 1, Op: work})
+		s.next()
+		s.send(roce.Header{Opcode: op, PSN: 100, Syndrome: roce.NAKRemoteAccess}, nil)
+		s.wantDone(done{1, BadResponse, 0})
+		s.wantFlushed()
+	}
+}
+
 // READ response longer than expected, or any response that does not fit.
 func TestBadResponse(t *testing.T) {
 	full := pattern(256)

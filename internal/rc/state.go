@@ -9,7 +9,7 @@ package rc
 //	Error           dropped      dropped     no            owed ones    flushed
 //
 //	Reset --StartReceive--> ReadyToReceive --StartSend--> ReadyToSend
-//	any but Reset --Fail, or a fatal error of either half--> Error
+//	any --Fail, or a fatal error of either half--> Error
 //	any --Reset--> Reset
 //
 // There is no other way: StartReceive and StartSend in a wrong state return
