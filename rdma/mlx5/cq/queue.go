@@ -54,7 +54,7 @@ func New(nic *mlx5.NIC, n int) (*Queue, error) {
 	if max := nic.Limits().Completions; n < 1 || n > max {
 		return nil, fmt.Errorf("create completion queue: %d completions is not in 1..%d", n, max)
 	}
-	q := &Queue{nic: nic, dev: dev, wake: wake{signal: make(chan struct{}, 1)}}
+	q := &Queue{nic: nic, dev: dev}
 	if err := dev.Hold(q); err != nil {
 		return nil, fmt.Errorf("create completion queue: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 type wake struct {
 	events  atomic.Uint32 // completion events taken from the channel
 	overrun atomic.Bool   // the NIC gave the queue up
-	signal  chan struct{} // one token: look again
+	waiters waiters
 
 	calling sync.Mutex // held while notify runs
 	notify  func()
@@ -50,23 +50,27 @@ func (q *Queue) Notify(f func()) {
 	q.wake.calling.Unlock()
 }
 
-// Wait returns nil as soon as Poll has something to deliver. It arms the queue,
-// and it allocates nothing. It returns ctx's error when ctx is done, and what
-// Poll would return if the queue will deliver nothing more. One goroutine at a
-// time waits; others may poll meanwhile.
+// Wait returns nil as soon as Poll has something to deliver. It arms the queue;
+// it allocates nothing once as many goroutines have waited at once before. It
+// returns ctx's error when ctx is done, and what Poll would return if the queue
+// will deliver nothing more. Safe for concurrent use: all who wait are woken, and
+// may find that another one has polled meanwhile.
 func (q *Queue) Wait(ctx context.Context) error {
+	if ready, err := q.ready(); ready || err != nil {
+		return err
+	}
+	woken := q.wake.waiters.enter()
+	defer q.wake.waiters.leave(woken)
 	for {
-		if ready, err := q.ready(); ready || err != nil {
-			return err
-		}
 		if err := q.Arm(false); err != nil {
 			return err
 		}
+		// What came before the arm gives no event.
 		if ready, err := q.ready(); ready || err != nil {
 			return err
 		}
 		select {
-		case <-q.wake.signal:
+		case <-woken:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -102,10 +106,7 @@ func (w *wake) Failed(overrun bool) {
 }
 
 func (w *wake) call() {
-	select {
-	case w.signal <- struct{}{}:
-	default:
-	}
+	w.waiters.wakeAll()
 	w.calling.Lock()
 	defer w.calling.Unlock()
 	if w.notify != nil && !w.stopped {
@@ -114,13 +115,10 @@ func (w *wake) call() {
 }
 
 // stop returns once no notify function is running, and none will be called.
-// Somebody who still waits is woken.
+// Those who still wait are woken.
 func (w *wake) stop() {
 	w.calling.Lock()
 	w.stopped = true
 	w.calling.Unlock()
-	select {
-	case w.signal <- struct{}{}:
-	default:
-	}
+	w.waiters.wakeAll()
 }
