@@ -102,6 +102,10 @@ func (c *Conn) drained(patience time.Duration, stubborn bool) bool {
 	defer timer.Stop()
 	moves := c.moves
 	for {
+		if c.moves != moves {
+			moves = c.moves
+			timer.Reset(patience)
+		}
 		switch {
 		case c.sent() || c.err != nil || c.gone || c.aborted:
 			return true
@@ -119,7 +123,7 @@ func (c *Conn) drained(patience time.Duration, stubborn bool) bool {
 			c.arm()
 			continue
 		}
-		if !c.waitDrain(timer, &moves, patience) {
+		if c.waitDrain(timer) && c.moves == moves {
 			return false
 		}
 	}
@@ -133,11 +137,10 @@ func (c *Conn) sent() bool {
 	return c.flow.finSent && !c.flow.stopDue() && c.out.inFlight == 0 && c.out.controls == 0
 }
 
-// waitDrain parks until woken, or reports false if timer says that nothing has moved.
-func (c *Conn) waitDrain(timer *time.Timer, moves *int, patience time.Duration) bool {
+// waitDrain parks until woken, or until timer fires, which it reports.
+func (c *Conn) waitDrain(timer *time.Timer) (late bool) {
 	c.draining = true
 	c.mu.Unlock()
-	late := false
 	select {
 	case <-c.drain:
 	case <-timer.C:
@@ -145,12 +148,7 @@ func (c *Conn) waitDrain(timer *time.Timer, moves *int, patience time.Duration) 
 	}
 	c.mu.Lock()
 	c.draining = false
-	if c.moves != *moves {
-		*moves = c.moves
-		timer.Reset(patience)
-		return true
-	}
-	return !late
+	return late
 }
 
 // finish gives everything back. Called with mu held, which it releases.

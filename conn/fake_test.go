@@ -253,6 +253,13 @@ func (q *fakeQueue) fire() {
 	}
 }
 
+// receive takes a posted receive away.
+func (q *fakeQueue) receive() uint64 {
+	r := q.receives[0]
+	q.receives = append(q.receives[:0], q.receives[1:]...)
+	return r.id
+}
+
 // inject makes a message arrive that no Conn would send.
 func (q *fakeQueue) inject(n uint32, imm uint32, hasImm bool) {
 	q.f.mu.Lock()
@@ -260,9 +267,7 @@ func (q *fakeQueue) inject(n uint32, imm uint32, hasImm bool) {
 	if len(q.receives) == 0 || q.dead {
 		return
 	}
-	r := q.receives[0]
-	q.receives = q.receives[1:]
-	q.complete(Completion{ID: r.id, Receive: true, Bytes: n, Imm: imm, HasImm: hasImm})
+	q.complete(Completion{ID: q.receive(), Receive: true, Bytes: n, Imm: imm, HasImm: hasImm})
 }
 
 func status(s verbs.Status) error { return &verbs.StatusError{Status: s, Opcode: "SEND", QPN: 7} }
