@@ -201,7 +201,7 @@ func (q *pipe) expire() {
 		return // the call that drains sets the timer again
 	}
 	q.draining = true
-	for !q.closed {
+	for {
 		out := q.due()
 		if len(out) == 0 {
 			break
@@ -213,9 +213,7 @@ func (q *pipe) expire() {
 		q.mu.Lock()
 	}
 	q.draining = false
-	if !q.closed {
-		q.update()
-	}
+	q.update()
 }
 
 // due takes out the packets whose time has come.

@@ -132,6 +132,14 @@ func TestReorderByGap(t *testing.T) {
 	sendAll(a, b, 1, 5)
 	require.Equal(t, []uint32{1, 2, 0, 3, 4}, atB.got())
 	require.True(t, a.out.idle.Load(), "with nothing left to do")
+
+	require.NoError(t, a.Set(Impairments{Reorder: 1}))
+	sendAll(a, b, 5, 6)
+	a.out.mu.Lock()
+	a.out.imp.Reorder = 0
+	a.out.mu.Unlock()
+	sendAll(a, b, 6, 10)
+	require.Equal(t, []uint32{6, 7, 8, 5, 9}, atB.got()[5:], "3 by default")
 }
 
 // Or, with nothing behind it, after Hold.
@@ -156,6 +164,20 @@ func TestReorderByTime(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Len(t, atB.got(), 3)
+	})
+}
+
+// The timer serves a held packet though a delayed one waits longer.
+func TestReorderBesideDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b, _, atB := spoiled(t, Impairments{Delay: time.Hour})
+		sendAll(a, b, 0, 1)
+		require.NoError(t, a.Set(Impairments{Reorder: 1, Hold: time.Second, Jitter: 1}))
+		sendAll(a, b, 1, 2)
+		time.Sleep(time.Second + time.Millisecond)
+		require.Equal(t, []uint32{1}, atB.got())
+		time.Sleep(time.Hour)
+		require.Equal(t, []uint32{1, 0}, atB.got())
 	})
 }
 
@@ -270,6 +292,8 @@ func TestCorruptPackets(t *testing.T) {
 	for i := range uint32(5000) {
 		a.Send(numbered(bob, i, int(i)%9))
 	}
+	a.Send(a.Get(3))
+	require.Equal(t, uint64(1), a.Counters().Dropped[DropSize])
 	require.Empty(t, atB.got())
 	require.Equal(t, uint64(10000), b.Counters().Dropped[DropICRC])
 }
@@ -323,6 +347,8 @@ func TestImpairClose(t *testing.T) {
 		sendAll(b, a, 0, 10)
 		require.NoError(t, a.Close())
 		require.NoError(t, a.Close())
+		require.False(t, a.out.timer.Stop(), "stopped already")
+		require.False(t, a.in.timer.Stop(), "stopped already")
 		out, in := a.Effects()
 		require.Equal(t, Effects{Duplicated: 10, Delayed: 20, Discarded: 20}, out)
 		require.Equal(t, Effects{Reordered: 10, Discarded: 10}, in)

@@ -38,7 +38,6 @@ func UDP(addr netip.Addr, r Receiver) (Link, error) {
 // udp is a link on UDP port 4791.
 type udp struct {
 	addr    netip.Addr
-	zone    string // of an IPv6 link-local address
 	mtu     int
 	conn    *net.UDPConn
 	receive Receiver
@@ -69,7 +68,7 @@ func listenUDP(addr netip.Addr, r Receiver) (*udp, error) {
 		return nil, err
 	}
 	u := &udp{
-		addr: addr, zone: zone, mtu: interfaceMTU(addr),
+		addr: addr, mtu: interfaceMTU(addr),
 		conn: conn.(*net.UDPConn), receive: r, done: make(chan struct{}),
 	}
 	growBuffers(u.conn)
@@ -92,9 +91,6 @@ func (u *udp) Send(p *Packet) {
 	if err != nil || dst.Is4() != u.addr.Is4() {
 		u.count.drop(p, DropUnknown)
 		return
-	}
-	if dst.IsLinkLocalUnicast() && u.zone != "" {
-		dst = dst.WithZone(u.zone)
 	}
 	p.seal()
 	_, _, err = u.conn.WriteMsgUDPAddrPort(p.Buf, putTClass(p), netip.AddrPortFrom(dst, roce.Port))

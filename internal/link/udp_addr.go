@@ -89,7 +89,6 @@ func roceMTU(ip int, addr netip.Addr) int {
 }
 
 func growBuffersPlainly(conn *net.UDPConn) {
-	// Best effort: with small buffers the link works, and loses more.
 	_ = conn.SetReadBuffer(socketBuffer)
 	_ = conn.SetWriteBuffer(socketBuffer)
 }

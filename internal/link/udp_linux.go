@@ -48,20 +48,18 @@ var (
 
 type socketOption struct{ level, name, value int }
 
-// growBuffers asks for large socket buffers: beyond the system's limit where the
-// process may, up to it otherwise.
+// growBuffers asks for large socket buffers: up to the system's limit, and beyond
+// it where the process may. With small ones the link works, and loses more.
 func growBuffers(conn *net.UDPConn) {
-	forced := false
+	growBuffersPlainly(conn)
 	raw, err := conn.SyscallConn()
-	if err == nil {
-		err = raw.Control(func(fd uintptr) {
-			forced = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer) == nil &&
-				unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, socketBuffer) == nil
-		})
+	if err != nil {
+		return
 	}
-	if err != nil || !forced {
-		growBuffersPlainly(conn)
-	}
+	_ = raw.Control(func(fd uintptr) {
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, socketBuffer)
+		_ = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_SNDBUFFORCE, socketBuffer)
+	})
 }
 
 // putTClass makes the control message that sends p with its traffic class.

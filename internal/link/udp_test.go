@@ -81,7 +81,7 @@ func TestUDPIPv6(t *testing.T) {
 	require.Equal(t, uint64(1), l.Counters().Dropped[DropUnknown])
 }
 
-// An IPv6 link-local address is used with its zone and shown without.
+// An IPv6 link-local address needs its zone to be bound, and is shown without.
 func TestUDPLinkLocal(t *testing.T) {
 	addr, ok := linkLocal()
 	if !ok {
@@ -145,6 +145,20 @@ func TestUDPReceivesWithAnyIdentification(t *testing.T) {
 	}
 	require.Equal(t, s.path.SrcPort, in.last.SrcPort)
 	require.Equal(t, [NumDrops]uint64{}, l.Counters().Dropped)
+}
+
+// A source that always sent 0 and then something else has probably not.
+func TestUDPDoubtsNewIdentifications(t *testing.T) {
+	l, in := loopback(t)
+	s := newStranger(t, l)
+	for i := range uint32(steadyAfter) {
+		s.write(t, roce.AppendICRC(&s.path, numbered(l.Addr(), i, 4).Buf))
+	}
+	s.path.ID = 0x1234
+	s.write(t, roce.AppendICRC(&s.path, numbered(l.Addr(), 100, 4).Buf))
+	s.write(t, roce.AppendICRC(&s.path, numbered(l.Addr(), steadyAfter, 4).Buf))
+	require.Equal(t, numbers(0, steadyAfter+1), in.wait(steadyAfter+1))
+	require.Equal(t, uint64(1), l.Counters().Dropped[DropICRC])
 }
 
 func TestUDPDropsReceived(t *testing.T) {
@@ -277,6 +291,15 @@ func TestUDPDoesNotAllocate(t *testing.T) {
 	}))
 }
 
+func TestRandomLoopback(t *testing.T) {
+	for range 200_000 {
+		b := randomLoopback().As4()
+		if b[0] != 127 || b[1] == 0 && b[2] == 0 || b[3] == 0 || b[3] == 255 {
+			t.Fatal(b)
+		}
+	}
+}
+
 func TestPickLoopback(t *testing.T) {
 	var tried []netip.Addr
 	taken := func(addr netip.Addr) (Link, error) {
@@ -286,10 +309,6 @@ func TestPickLoopback(t *testing.T) {
 	_, err := pickLoopback(taken)
 	require.ErrorIs(t, err, ErrAddrInUse)
 	require.Len(t, tried, loopbackTries)
-	for _, addr := range tried {
-		b := addr.As4()
-		require.True(t, addr.IsLoopback() && (b[1] != 0 || b[2] != 0) && b[3] != 0 && b[3] != 255, addr)
-	}
 	require.NotEqual(t, tried[0], tried[1])
 
 	tried = nil
@@ -355,12 +374,11 @@ func TestIdentificationHistory(t *testing.T) {
 	require.True(t, h.plausible(bob, 4711), "another source")
 	require.False(t, h.plausible(alice, 4711))
 
-	steady()
-	same := netip.MustParseAddr("10.3.4.1") // another source in the same place, or not
+	// A source that takes another's place begins anew.
 	for i := range 256 {
-		h.plausible(netip.AddrFrom4([4]byte{10, 3, 4, byte(i)}), 0)
+		steady()
+		require.True(t, h.plausible(netip.AddrFrom4([4]byte{10, 3, 4, byte(i)}), 4711), i)
 	}
-	require.True(t, h.plausible(same, 4711))
 }
 
 func TestBackoff(t *testing.T) {
