@@ -52,6 +52,7 @@ func mlx5Tree() map[string]string {
 		i0 + "ports/1/gid_attrs/types/0":  "IB/RoCE v1",
 		i0 + "ports/1/gid_attrs/ndevs/0":  "eth0",
 		i0 + "ports/1/gids/1":             emptyGID,
+		i0 + "ports/1/gid_attrs/types/1":  "RoCE v2", // a slot that is just being emptied
 		i0 + "ports/1/gids/2":             "0000:0000:0000:0000:0000:ffff:0a00:0001",
 		i0 + "ports/1/gid_attrs/types/2":  "RoCE v2",
 		i0 + "ports/1/gids/10":            "0000:0000:0000:0000:0000:ffff:0a00:0002",

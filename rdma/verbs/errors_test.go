@@ -26,6 +26,10 @@ func TestSyscallErrorHints(t *testing.T) {
 		{op{name: "x"}, syscall.ENODEV, "the device was removed", false},
 		{op{name: "x"}, syscall.EPROTONOSUPPORT, "does not know the command", false},
 		{op{name: "x"}, syscall.ENOTTY, "Linux 5.4 or newer", false},
+		{op{name: "x"}, syscall.EAGAIN, "being reset", false},
+		{op{name: "x"}, syscall.EHOSTUNREACH, "routes and neighbours", false},
+		{op{name: "x"}, syscall.ENETUNREACH, "routes and neighbours", false},
+		{op{name: "x"}, syscall.ETIMEDOUT, "routes and neighbours", false},
 		{op{name: "x"}, syscall.EBUSY, "", false},
 	} {
 		err := fileError(c.op, c.errno)

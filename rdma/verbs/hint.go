@@ -21,6 +21,10 @@ func fileError(o op, err error) error {
 		}
 	case syscall.EIO, syscall.ENODEV:
 		e.Hint = "the device was removed"
+	case syscall.EAGAIN:
+		e.Hint = "the device is being reset; try again"
+	case syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ETIMEDOUT:
+		e.Hint = "the peer's address was not resolved: look at routes and neighbours of the GID's interface, and its network namespace"
 	case syscall.EPROTONOSUPPORT:
 		e.Hint = "this kernel or driver does not know the command"
 	case syscall.ENOTTY:
