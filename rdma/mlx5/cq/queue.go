@@ -75,15 +75,20 @@ func (q *Queue) create(n uint32) (err error) {
 		return err
 	}
 	q.entries = q.mem.Bytes()
-	for i := prm.CQESize - 1; i < len(q.entries); i += prm.CQESize {
-		q.entries[i] = prm.CQEFresh
-	}
+	q.fresh()
 	q.kernel, err = q.dev.CreateCQ(q.mem.Addr(), q.record.Addr, n, &q.wake)
 	if err != nil {
 		q.dev.FreeRecord(q.record)
 		return errors.Join(err, q.mem.Free())
 	}
 	return nil
+}
+
+// fresh marks every entry as one that the NIC has not written.
+func (q *Queue) fresh() {
+	for i := prm.CQESize - 1; i < len(q.entries); i += prm.CQESize {
+		q.entries[i] = prm.CQEFresh
+	}
 }
 
 // Capacity is how many completions the queue holds.
