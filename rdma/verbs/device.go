@@ -202,7 +202,7 @@ func (s *sysfs) gid(dir, slot string, link LinkLayer) (GIDEntry, bool) {
 	return e, true
 }
 
-func cmpRoot(root string) string {
+func rootDir(root string) string {
 	if root == "" {
 		return string(filepath.Separator)
 	}

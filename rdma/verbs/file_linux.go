@@ -20,7 +20,7 @@ import (
 // absent or something else, /dev/char/<Major>:<Minor>. No context is made yet.
 // The error is a *SyscallError whose hint names the usual cause.
 func (d Device) Open() (File, error) {
-	dev := filepath.Join(cmpRoot(d.root), "dev")
+	dev := filepath.Join(rootDir(d.root), "dev")
 	f, err := d.openNode(filepath.Join(dev, "infiniband", d.UverbsName))
 	if err == nil {
 		return f, nil

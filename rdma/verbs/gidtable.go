@@ -16,7 +16,7 @@ const (
 
 // GIDs returns the used slots of a port's GID table in the order the kernel
 // gives them. It needs Linux 5.10 (errors.ErrUnsupported otherwise); [Devices]
-// reads the same table from sysfs.
+// reads the same table from sysfs. A table larger than usual takes several ioctls.
 func (c *Context) GIDs(port uint8) ([]GIDEntry, error) {
 	room := gidsFirst
 	for {

@@ -19,7 +19,7 @@ type sysfs struct {
 func newSysfs(root string) *sysfs { return &sysfs{root, os.ReadFile} }
 
 func (s *sysfs) path(name string) string {
-	return filepath.Join(cmpRoot(s.root), "sys", filepath.FromSlash(name))
+	return filepath.Join(rootDir(s.root), "sys", filepath.FromSlash(name))
 }
 
 // text returns the contents without surrounding space, "" if they cannot be read.
