@@ -57,9 +57,7 @@ type pages struct {
 
 func (p *pages) open(ctx *verbs.Context, caps *prm.AllocContextResponse) error {
 	p.ctx = ctx
-	if size := caps.BlueFlameSize; size >= minRegister && size <= maxRegister {
-		p.size = int(size)
-	}
+	p.size = registerSize(caps.BlueFlameSize)
 	p.perPage = max(1, int(caps.UARsPerPage))
 	p.static = caps.TotalRegisters != 0
 	p.reserved = int(caps.TotalRegisters) - lowLatencyRegisters
@@ -75,6 +73,15 @@ func (p *pages) open(ctx *verbs.Context, caps *prm.AllocContextResponse) error {
 	}
 	p.armed = hostmem.Word64(p.arm.Mem[prm.ArmRegister:])
 	return nil
+}
+
+// registerSize is a register's size, as the kernel tells it, if it can be; 0 is
+// no write combining.
+func registerSize(size uint32) int {
+	if size < minRegister || size > maxRegister {
+		return 0
+	}
+	return int(size)
 }
 
 // armValue tells the NIC what the completion queue number is armed with, in its

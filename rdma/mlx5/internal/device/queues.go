@@ -63,7 +63,7 @@ func (d *Device) createCQ(q *CQ, entries uint32, request *prm.CreateCQRequest, r
 // createWideCQ is createCQ for a doorbell page whose number does not fit the
 // request. Only the native command has another place for it.
 func (d *Device) createWideCQ(q *CQ, entries uint32, request *prm.CreateCQRequest, response *prm.CreateCQResponse) error {
-	request.UARPage = 0
+	request.Flags, request.UARPage = 0, 0
 	var vector, granted uint32
 	return d.ctx.Invoke("create completion queue", uapi.ObjectCQ, uapi.MethodCQCreate,
 		verbs.AttrNewObject(uapi.AttrCreateCQHandle, &q.Handle),
