@@ -2,6 +2,7 @@ package qp_test
 
 import (
 	"encoding/binary"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -118,4 +119,56 @@ func TestManyQueuePairs(t *testing.T) {
 		}
 		require.Zero(t, h.Soft.Counters().BadDoorbells)
 	})
+}
+
+// A NIC that turns out to have no write combining still takes queue pairs.
+func TestNoWriteCombiningAfterAll(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EOPNOTSUPP, syscall.ENOMEM} {
+		h := mlx5test.NewHost(t, softnic.Config{})
+		alloc := mlx5test.Command{Object: prm.ObjectUAR, Method: prm.MethodUARAlloc}
+		h.File.Refuse(alloc, errno, 0)
+		for range 3 {
+			p := h.Pair(qp.Config{Sends: 4})
+			require.NoError(t, p.Connect(region.RemoteReadWrite, p.Endpoint()))
+			require.NoError(t, p.Post(qp.Entry{Op: qp.Write, Inline: []byte("x"), Remote: h.Target(0), Signaled: true}))
+			p.Ring()
+			require.NoError(t, h.Poll(1)[0].Err())
+		}
+		require.Len(t, h.File.Issued(alloc), 2, "asked once more, and not again")
+		require.Zero(t, h.Soft.Counters().BlueFlames)
+	}
+}
+
+// Pages are bounded; a destroyed queue pair's register serves the next one.
+func TestRegistersAreReused(t *testing.T) {
+	h := mlx5test.NewHost(t, softnic.Config{})
+	for range 100 {
+		p, err := qp.New(h.Done, qp.Config{Sends: 1})
+		require.NoError(t, err)
+		require.NoError(t, p.Destroy())
+	}
+	require.Equal(t, 2, h.Soft.Counters().UARs)
+	for range 40 {
+		h.Pair(qp.Config{Sends: 1})
+	}
+	require.Equal(t, 17, h.Soft.Counters().UARs)
+}
+
+// A queue pair whose register cannot be mapped does not stay in the kernel.
+func TestStaticRegisterThatCannotBeMapped(t *testing.T) {
+	h := mlx5test.NewHost(t, softnic.Config{StaticUAR: true})
+	h.File.RefuseMap(syscall.ENOMEM)
+	made := 0
+	for range 20 {
+		p, err := qp.New(h.Done, qp.Config{Sends: 1})
+		if err != nil {
+			require.ErrorIs(t, err, syscall.ENOMEM)
+			continue
+		}
+		made++
+		defer func() { require.NoError(t, p.Destroy()) }()
+	}
+	require.Less(t, made, 20)
+	require.Equal(t, made, h.Soft.Counters().QPs)
+	require.Equal(t, mlx5test.Completions-made, h.Done.Room())
 }
