@@ -35,6 +35,5 @@
 // processes can have one; towards other machines it is the local address of the route,
 // which one process can have.
 //
-// A device is opened with the first listener or connection that needs it and closed with
-// the last.
+// A device is opened for the first connection that needs it and closed with the last.
 package rdma

@@ -32,7 +32,8 @@ type ListenConfig struct {
 
 // Listen listens on address, whose port may be 0 for any. Accept of the listener returns
 // connections whose handshake is over, and fails only once the listener is closed.
-// Closing the listener leaves accepted connections open. ctx bounds the looking up of
+// Closing the listener leaves accepted connections open. A configured device must be
+// there when Listen is called. ctx bounds the looking up of
 // the address only.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	tcp, err := tcpNetwork(network)
@@ -42,6 +43,11 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (ne
 	config, err := lc.Config.withDefaults()
 	if err != nil {
 		return nil, opError("listen", network, nil, nil, err)
+	}
+	if config.Device != "" && config.Device != Soft {
+		if _, err := config.ports.finder.find(config.Device, route{}); err != nil {
+			return nil, opError("listen", network, nil, nil, err)
+		}
 	}
 	inner, err := (&net.ListenConfig{KeepAliveConfig: lc.KeepAlive}).Listen(ctx, tcp, address)
 	if err != nil {

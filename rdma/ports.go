@@ -10,6 +10,7 @@ import (
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/softnic"
+	"github.com/farwire/farwire/rdma/verbs"
 )
 
 // ports are the opened ports of a process, each shared by its listeners and
@@ -17,6 +18,7 @@ import (
 type ports struct {
 	finder finder
 	soft   func() (*softnic.Config, error) // how software NICs are set up
+	opened func(*port)                     // told of each opened port; may be nil
 
 	mu   sync.Mutex
 	open map[portKey]*port
@@ -69,6 +71,9 @@ func (ps *ports) acquire(device string, r route, log *slog.Logger) (*port, error
 			return nil, fmt.Errorf("device %s: %w", where.device, err)
 		}
 		ps.open[key] = p
+		if ps.opened != nil {
+			ps.opened(p)
+		}
 		log.Info("rdma: opened device", "device", p.name, "because", where.reason, "software", p.soft != nil)
 	}
 	p.users++
@@ -125,7 +130,8 @@ func (p *port) openSoft(where place) error {
 	p.name = p.soft.Name() + " (software)"
 	file, err := p.soft.Open()
 	if err == nil {
-		p.nic, err = mlx5.OpenFile(file, mlx5.Config{})
+		gids := func(uint8) ([]verbs.GIDEntry, error) { return p.soft.GIDs(), nil }
+		p.nic, err = mlx5.OpenFile(file, mlx5.Config{GIDs: gids})
 	}
 	if err != nil {
 		return errors.Join(err, p.soft.Close())

@@ -1,0 +1,197 @@
+package rdma
+
+import (
+	"io"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/farwire/farwire/conn"
+	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/rdma/softnic"
+)
+
+func TestMain(m *testing.M) {
+	if role := os.Getenv(roleEnv); role != "" {
+		play(role)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// machine is a set of devices of its own, as another process would have. When the test
+// ends it must have closed them all, and no queue pair may ever have met a peer without
+// a receive posted.
+type machine struct {
+	*ports
+	mu   sync.Mutex
+	nics []*softnic.NIC
+}
+
+func newMachine(t testing.TB, config softnic.Config) *machine {
+	m := &machine{}
+	m.ports = newPorts(func() (*softnic.Config, error) {
+		c := config
+		return &c, nil
+	})
+	m.opened = func(p *port) {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.nics = append(m.nics, p.soft)
+	}
+	t.Cleanup(func() {
+		m.settle(t)
+		for _, nic := range m.nics {
+			c := nic.Counters()
+			require.Zero(t, c.RNRNaksSent, "a message found no receive")
+			require.Zero(t, c.Overruns, "a completion queue overran")
+			require.Zero(t, c.BadDoorbells, "a doorbell made no sense")
+			require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.EventFiles, "objects left: %+v", c)
+		}
+	})
+	return m
+}
+
+// settle waits for connections that are being closed in the background.
+func (m *machine) settle(t testing.TB) {
+	eventually(t, func() bool {
+		m.ports.mu.Lock()
+		defer m.ports.mu.Unlock()
+		return len(m.open) == 0
+	}, "devices are still open")
+}
+
+// counters are those of the NIC opened last.
+func (m *machine) counters() softnic.Counters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nics[len(m.nics)-1].Counters()
+}
+
+func (m *machine) nic() *softnic.NIC {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.nics[len(m.nics)-1]
+}
+
+// link is two ends that can reach each other: one machine twice, or two machines.
+type link struct {
+	dialer, listener Config
+}
+
+// loopback is one NIC that talks to itself.
+func loopback(t testing.TB, c softnic.Config) link {
+	m := newMachine(t, c)
+	return link{Config{ports: m.ports}, Config{ports: m.ports}}
+}
+
+// inMemory is two NICs of one process.
+func inMemory(t testing.TB, c softnic.Config) link {
+	c.Network, c.Link = softnic.NewNetwork(), softnic.LinkMemory
+	return link{Config{ports: newMachine(t, c).ports}, Config{ports: newMachine(t, c).ports}}
+}
+
+// overUDP is two NICs whose packets cross UDP sockets.
+func overUDP(t testing.TB, c softnic.Config) link {
+	c.Link = softnic.LinkUDP
+	a, b := c, c
+	a.Network, b.Network = softnic.NewNetwork(), softnic.NewNetwork()
+	return link{Config{ports: newMachine(t, a).ports}, Config{ports: newMachine(t, b).ports}}
+}
+
+// links are the ways to join two ends, by name.
+var links = map[string]func(testing.TB, softnic.Config) link{
+	"loopback": loopback, "memory": inMemory, "udp": overUDP,
+}
+
+// eachLink runs a test over every kind of link.
+func eachLink(t *testing.T, c softnic.Config, test func(*testing.T, link)) {
+	for name, make := range links {
+		t.Run(name, func(t *testing.T) {
+			if name == "udp" {
+				needUDP(t)
+			}
+			test(t, make(t, c))
+		})
+	}
+}
+
+// needUDP skips where only one loopback address can be had.
+func needUDP(t testing.TB) {
+	c, err := net.ListenPacket("udp4", "127.1.2.3:0")
+	if err != nil {
+		t.Skip("this system has no 127.0.0.0/8 to give each NIC an address:", err)
+	}
+	c.Close()
+}
+
+// listen listens on the listener's end.
+func (l link) listen(t testing.TB) net.Listener {
+	lc := ListenConfig{Config: l.listener}
+	ln, err := lc.Listen(t.Context(), "rdma", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { ln.Close() })
+	return ln
+}
+
+// dial connects to ln from the dialer's end.
+func (l link) dial(t testing.TB, ln net.Listener) *conn.Conn {
+	d := Dialer{Config: l.dialer}
+	c, err := d.Dial("rdma", ln.Addr().String())
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	return c.(*conn.Conn)
+}
+
+// pair is both ends of a new connection.
+func (l link) pair(t testing.TB) (client, server *conn.Conn) {
+	ln := l.listen(t)
+	client = l.dial(t, ln)
+	c, err := ln.Accept()
+	require.NoError(t, err)
+	t.Cleanup(func() { c.Close() })
+	require.NoError(t, ln.Close())
+	return client, c.(*conn.Conn)
+}
+
+// serve runs handle on every connection of ln.
+func serve(ln net.Listener, handle func(net.Conn)) {
+	for {
+		c, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			handle(c)
+		}()
+	}
+}
+
+func echo(c net.Conn) { io.Copy(c, c) }
+
+// eventually waits until ok is true.
+func eventually(t testing.TB, ok func() bool, why string) {
+	t.Helper()
+	require.Eventually(t, ok, 20*time.Second, time.Millisecond, why)
+}
+
+// resources are what a process may leak.
+type resources struct{ descriptors, mappings, goroutines int }
+
+func countResources(t testing.TB) resources {
+	var r resources
+	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
+		r.descriptors = len(fds)
+	}
+	r.mappings, _ = hostmem.Live()
+
+	r.goroutines = runtime.NumGoroutine()
+	return r
+}
