@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
 	"github.com/farwire/farwire/rdma/verbs"
@@ -36,6 +37,8 @@ type Config struct {
 	// GIDs reads the port's GID table if the kernel cannot tell it by a command
 	// (before Linux 5.10). Open takes sysfs.
 	GIDs func(port uint8) ([]verbs.GIDEntry, error)
+
+	root string // of sysfs and the device nodes; tests have their own
 }
 
 // Open opens the device of that name, such as mlx5_0, with the zero Config.
@@ -43,24 +46,32 @@ func Open(name string) (*NIC, error) { return Config{}.Open(name) }
 
 // Open opens the device of that name, such as mlx5_0.
 func (c Config) Open(name string) (*NIC, error) {
-	devices, err := verbs.Devices("")
+	nic, err := c.open(name)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, err)
 	}
-	for _, d := range devices {
-		if d.Name == name {
-			return c.open(d)
-		}
-	}
-	return nil, fmt.Errorf("open %s: %w", name, ErrNoDevice)
+	return nic, nil
 }
 
-func (c Config) open(d verbs.Device) (*NIC, error) {
-	file, err := d.Open()
+func (c Config) open(name string) (*NIC, error) {
+	devices, err := verbs.Devices(c.root)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", d.Name, err)
+		return nil, err
 	}
-	driver := d.Driver
+	i := slices.IndexFunc(devices, func(d verbs.Device) bool { return d.Name == name })
+	if i < 0 {
+		return nil, ErrNoDevice
+	}
+	file, err := devices[i].Open()
+	if err != nil {
+		return nil, err
+	}
+	return c.take(devices[i], file)
+}
+
+// take opens the NIC behind the file of a device, if its driver is ours.
+func (c Config) take(d verbs.Device, file verbs.File) (*NIC, error) {
+	driver, err := d.Driver, error(nil)
 	if driver == verbs.DriverUnknown {
 		driver, err = verbs.ProbeDriver(file, verbs.DriverMLX5)
 	}
@@ -68,21 +79,17 @@ func (c Config) open(d verbs.Device) (*NIC, error) {
 		err = ErrNoDevice
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open %s: %w", d.Name, err), file.Close())
+		return nil, errors.Join(err, file.Close())
 	}
 	if c.GIDs == nil {
-		c.GIDs = func(port uint8) ([]verbs.GIDEntry, error) { return sysfsGIDs(d.Name, port) }
+		c.GIDs = func(port uint8) ([]verbs.GIDEntry, error) { return sysfsGIDs(c.root, d.Name, port) }
 	}
-	nic, err := OpenFile(file, c)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", d.Name, err)
-	}
-	return nic, nil
+	return OpenFile(file, c)
 }
 
 // sysfsGIDs reads the GID table of a port as it is now.
-func sysfsGIDs(name string, port uint8) ([]verbs.GIDEntry, error) {
-	devices, err := verbs.Devices("")
+func sysfsGIDs(root, name string, port uint8) ([]verbs.GIDEntry, error) {
+	devices, err := verbs.Devices(root)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +100,7 @@ func sysfsGIDs(name string, port uint8) ([]verbs.GIDEntry, error) {
 			}
 		}
 	}
-	return nil, fmt.Errorf("port %d of %s: %w", port, name, ErrNoDevice)
+	return nil, ErrNoDevice
 }
 
 // OpenFile opens the NIC behind file: a device node, or a software NIC. The NIC

@@ -82,9 +82,6 @@ func (q *Queue) translate(e prm.CQE, c *Completion) bool {
 func (q *Queue) retire(p *ledger.Pair, e prm.CQE, c *Completion) bool {
 	switch e.Opcode() {
 	case prm.CQERequester, prm.CQERequesterError:
-		if p.Sends == nil {
-			return false
-		}
 		entry, ok := p.Sends.Retire(e.WQECounter())
 		if !ok {
 			return false

@@ -8,8 +8,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
 	"github.com/farwire/farwire/rdma/mlx5/region"
+	"github.com/farwire/farwire/rdma/verbs"
 )
 
 // testSender is a send ring of its own, with no NIC to ring.
@@ -145,6 +147,35 @@ func TestReceiveBytes(t *testing.T) {
 			require.ErrorIs(t, r.post(3, nil), ErrRoom)
 		})
 	}
+}
+
+func TestPlanBounds(t *testing.T) {
+	nic := mlx5.Limits{SendBlocks: 64, Receives: 64, Segments: 8, ReadSegments: 1, SendBytes: 192, ReceiveBytes: 64, Message: 1 << 20}
+	_, l, err := Config{Sends: 4, Receives: 5, SendSegments: 7, ReceiveSegments: 3}.plan(nic)
+	require.NoError(t, err)
+	require.Equal(t, Limits{Sends: 4, Receives: 8, SendSegments: 8, ReadSegments: 1, ReceiveSegments: 4, Inline: 156, Message: 1 << 20}, l)
+	for want, c := range map[string]Config{
+		"128 bytes of a receive in the ring is more than 64": {Sends: 1, Receives: 1, ReceiveSegments: 5},
+		"9 segments of a receive is more than 8":             {Sends: 1, Receives: 1, ReceiveSegments: 9},
+		"9 segments of an entry is more than 8":              {Sends: 1, SendSegments: 9},
+		"256 bytes of an entry in the ring is more than 192": {Sends: 1, Inline: 160},
+		"128 basic blocks of the send ring is more than 64":  {Sends: 64, Inline: 60},
+		"128 receives is more than 64":                       {Sends: 1, Receives: 65},
+	} {
+		_, _, err := c.plan(nic)
+		require.EqualError(t, err, want)
+	}
+}
+
+// Where packets need a global header, a peer on InfiniBand must have a GID too.
+func TestAcceptsGlobalPeer(t *testing.T) {
+	p := &Pair{address: mlx5.Address{LinkLayer: verbs.LinkInfiniBand, Global: true, GIDIndex: 2}}
+	peer := verbs.Endpoint{QPN: 5, LinkLayer: verbs.LinkInfiniBand, LID: 7, MTU: verbs.MTU1024}
+	require.ErrorIs(t, p.accepts(peer), verbs.ErrInvalidEndpoint)
+	peer.GID[0] = 0xfe
+	require.NoError(t, p.accepts(peer))
+	p.nic = &mlx5.NIC{}
+	require.Equal(t, verbs.Path{GID: peer.GID, LID: 7, Global: true, SGIDIndex: 2, HopLimit: 64}, p.path(peer))
 }
 
 // BenchmarkPost is the driver's part of an entry: checked, written into the ring

@@ -131,9 +131,10 @@ func (p *pages) grow() {
 	}
 }
 
-// release takes a chosen register back once its queue pair is destroyed.
+// release takes a chosen register back once its queue pair is destroyed. Others
+// stay as they are.
 func (p *pages) release(b *Bell) {
-	if b.pooled {
+	if b != nil && b.pooled {
 		p.mu.Lock()
 		p.free = append(p.free, b)
 		p.mu.Unlock()

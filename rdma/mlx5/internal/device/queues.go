@@ -117,6 +117,7 @@ func (d *Device) CreateQP(r QPRequest) (QP, error) {
 	var err error
 	if d.caps.CQEVersion == 1 {
 		if q.Key, err = d.users.get(); err != nil {
+			d.pages.release(q.Bell)
 			return QP{}, err
 		}
 	}
@@ -187,9 +188,7 @@ func (d *Device) DestroyQP(q QP, gone func()) error {
 }
 
 func (d *Device) release(q QP) {
-	if q.Bell != nil {
-		d.pages.release(q.Bell)
-	}
+	d.pages.release(q.Bell)
 	if d.caps.CQEVersion == 1 {
 		d.users.put(q.Key)
 	}

@@ -40,9 +40,6 @@ func NewSends(blocks, capacity uint32) *Sends {
 // grown by the time anyone else looks.
 func (s *Sends) Room() uint32 { return s.capacity - (s.count - s.retired.Load()) }
 
-// Capacity is how many entries fit in an empty ring.
-func (s *Sends) Capacity() uint32 { return s.capacity }
-
 // Block is the free-running index of the next entry's first block. For the
 // poster.
 func (s *Sends) Block() uint32 { return s.block }
