@@ -116,7 +116,7 @@ type session struct {
 
 func (s *session) dial(x Exchange, local Message, connect func(Message) error) (Result, error) {
 	if err := local.validate(); err != nil {
-		return Result{}, fmt.Errorf("local: %w", err)
+		return Result{}, fmt.Errorf("local: %v", err)
 	}
 	own := hello{Message: local, min: Version, max: Version, features: x.Features, required: x.Required, nonce: s.nonce}
 	if err := s.send(own.bytes()); err != nil {
@@ -157,7 +157,7 @@ func (s *session) accept(x Exchange, answer func(Message) (Message, error)) (Res
 		return Result{}, fmt.Errorf("answer: %w", err)
 	}
 	if err := local.validate(); err != nil {
-		return Result{}, fmt.Errorf("local: %w", err)
+		return Result{}, fmt.Errorf("local: %v", err)
 	}
 	r, err := x.agree(local, theirs)
 	if err != nil {
@@ -202,6 +202,9 @@ func (s *session) receiveHello() (hello, error) {
 	if len(b) >= offEcho {
 		s.peer = nonce(b[offNonce:])
 	}
+	if b[offMin] > b[offMax] {
+		return hello{}, malformed("versions %d to %d", b[offMin], b[offMax])
+	}
 	if b[offMin] > Version || b[offMax] < Version {
 		text := fmt.Sprintf("versions %d to %d; this side speaks %d", b[offMin], b[offMax], Version)
 		return hello{}, &RefusedError{Code: CodeVersion, Text: text}
@@ -223,6 +226,9 @@ func (s *session) receive(kind uint8) ([]byte, error) {
 	b = b[:h.length]
 	if _, err := io.ReadFull(s.nc, b[lenHeader:]); err != nil {
 		s.broken = true
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
 		return nil, fmt.Errorf("read message: %w", err)
 	}
 	switch h.kind {

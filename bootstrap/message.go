@@ -73,21 +73,17 @@ type nonce [16]byte
 
 // header is the part that is the same in every message of every version.
 type header struct {
-	kind     uint8
-	min, max uint8 // versions
-	length   int
+	kind   uint8
+	length int
 }
 
 func parseHeader(b []byte) (header, error) {
-	h := header{b[offKind], b[offMin], b[offMax], int(binary.BigEndian.Uint16(b[offLength:]))}
+	h := header{b[offKind], int(binary.BigEndian.Uint16(b[offLength:]))}
 	if string(b[:len(magic)]) != magic {
 		return h, ErrMagic
 	}
 	if h.length < lenHeader || h.length > maxLength {
 		return h, malformed("message of %d bytes", h.length)
-	}
-	if h.min > h.max {
-		return h, malformed("versions %d to %d", h.min, h.max)
 	}
 	return h, nil
 }
