@@ -37,9 +37,10 @@ type span struct {
 	length uint32
 }
 
-// contains says whether o is a part of s, by the same key.
+// contains says whether o is a part of s, by the same key. An o before s is as far
+// from it as an address can be.
 func (s span) contains(o span) bool {
-	return s.rkey == o.rkey && o.va >= s.va && o.length <= s.length && o.va-s.va <= uint64(s.length-o.length)
+	return s.rkey == o.rkey && o.length <= s.length && o.va-s.va <= uint64(s.length-o.length)
 }
 
 func (a *answer) begin(start, stop seq, part span) {

@@ -205,6 +205,7 @@ func (f *fuzzer) check() {
 	require.LessOrEqual(s, r.next, r.newest)
 	require.LessOrEqual(s, r.asked, r.next)
 	require.LessOrEqual(s, r.reads, r.attr.Reads)
+	require.GreaterOrEqual(s, r.reads, 0)
 	w := &r.works
 	require.LessOrEqual(s, w.current-w.head, w.begun-w.head)
 	require.LessOrEqual(s, w.begun-w.head, w.tail-w.head)

@@ -98,6 +98,23 @@ func TestGatherFails(t *testing.T) {
 	s.wantFlushed()
 }
 
+// An answer that brings the turn of a faulty work does nothing beyond that.
+func TestGatherFailsThenNAK(t *testing.T) {
+	s := newScript(t)
+	s.post(Work{Slot: 1, Op: OpSend})
+	s.post(Work{Slot: 2, Op: OpSend, Length: 600})
+	s.host.gather = func(off uint32) Syndrome {
+		if off == 256 {
+			return LocalProtection
+		}
+		return OK
+	}
+	s.want("SEND Only 100 [0] A", "SEND First 101 [256]")
+	s.ack(101, roce.NAKInvalidRequest)
+	s.wantDone(done{1, OK, 0}, done{2, LocalProtection, 0})
+	s.wantFlushed()
+}
+
 // With nothing before it the work fails at once.
 func TestGatherFailsAtHead(t *testing.T) {
 	s := newScript(t)
@@ -142,6 +159,16 @@ func TestFaultyWorkAfterLoss(t *testing.T) {
 	s.want("SEND Only 100 [0] A")
 	s.ack(100, roce.Ack)
 	s.wantDone(done{1, OK, 0}, done{2, LocalQPOperation, 0})
+
+	s.step("the acknowledgement may come before they have gone out again")
+	s = newScript(t)
+	s.post(Work{Slot: 1, Op: OpSend})
+	s.post(Work{Slot: 2, Op: OpSend})
+	s.post(Work{Slot: 3, Op: OpSend, Fault: LocalQPOperation})
+	s.want("SEND Only 100 [0] A", "SEND Only 101 [0] A")
+	s.ack(100, roce.NAKSequence)
+	s.ack(101, roce.Ack)
+	s.wantDone(done{1, OK, 0}, done{2, OK, 0}, done{3, LocalQPOperation, 0})
 }
 
 // A READ or an atomic can never go out if the peer keeps no answers.

@@ -170,6 +170,19 @@ func TestReadTailCounts(t *testing.T) {
 	s.wantDone(done{1, OK, 300}, done{2, OK, 1}, done{3, OK, 0})
 }
 
+// An answer that comes after going back, but before the request has gone out
+// again, is as good; what it was about is not outstanding any more.
+func TestAnswerInTime(t *testing.T) {
+	s := newScript(t, func(_ *Params, _ *Receiving, a *Sending) { a.Reads = 1 })
+	s.postRead(1, 1)
+	s.post(Work{Slot: 2, Op: OpRead})
+	s.post(Work{Slot: 3, Op: OpRead})
+	s.advance(testWait)
+	s.respond(roce.ReadResponseOnly, 100, []byte{1})
+	s.wantDone(done{1, OK, 1})
+	s.want("RDMA READ Request 101 va=0x0 key=0x0 len=0 A")
+}
+
 // A wrong opcode order is retried like a gap.
 func TestReadResponseOrder(t *testing.T) {
 	s := newScript(t)
@@ -195,7 +208,7 @@ func TestAtomicResponse(t *testing.T) {
 
 // RNR NAK at p acknowledges < p; wait at least the timer, resend from p.
 func TestReceiverNotReadyWait(t *testing.T) {
-	s := newScript(t)
+	s := newScript(t, func(_ *Params, _ *Receiving, a *Sending) { a.Retries = 0 })
 	s.post(Work{Slot: 1, Op: OpSend})
 	s.post(Work{Slot: 2, Op: OpSend})
 	s.post(Work{Slot: 3, Op: OpSend})

@@ -230,6 +230,13 @@ func TestTooManyReads(t *testing.T) {
 	s.want("RDMA READ Response Only 500 [1] 0x1f msn=2", "RDMA READ Response Only 501 [1] 0x1f msn=2",
 		"Acknowledge 502 0x61 msn=2")
 	s.wantFlushed(RequestError)
+
+	s.step("one whose request came twice before it was answered is outstanding still")
+	s = newScript(t, func(_ *Params, a *Receiving, _ *Sending) { a.Reads = 1 })
+	for _, psn := range []uint32{500, 500, 501} {
+		s.request(roce.Header{Opcode: roce.ReadRequest, PSN: psn, Length: 1}, nil)
+	}
+	s.want("RDMA READ Response Only 500 [1] 0x1f msn=1", "Acknowledge 501 0x61 msn=1")
 }
 
 // Those answered are not outstanding, and an answer that is only repeated gives way.
@@ -550,6 +557,9 @@ func TestDuplicateReads(t *testing.T) {
 	s.want("RDMA READ Response Last 502 [88] 0x1f msn=1")
 	again(502, 512, 88)
 	s.want("RDMA READ Response Only 502 [88] 0x1f msn=1")
+	s.step("a piece that ends before the end")
+	again(500, 0, 300)
+	s.want("RDMA READ Response First 500 [256] 0x1f msn=1", "RDMA READ Response Last 501 [44] 0x1f msn=1")
 	s.step("what it never asked for")
 	again(500, 0, 601)
 	again(500, 1, 600)
@@ -580,6 +590,7 @@ func TestDuplicateAtomics(t *testing.T) {
 	s.step("the oldest is forgotten, a READ is not an atomic")
 	add(500)
 	s.request(roce.Header{Opcode: roce.ReadRequest, PSN: 501, Length: 8}, nil)
+	s.send(roce.Header{Opcode: roce.ReadRequest, PSN: 501}, nil)
 	s.wantSilence()
 	require.EqualValues(t, 3, binary.NativeEndian.Uint64(s.host.regions[testKey].mem))
 }
