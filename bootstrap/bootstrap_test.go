@@ -449,11 +449,7 @@ func TestWrongSession(t *testing.T) {
 			near, far := net.Pipe()
 			told := make(chan error)
 			go func() {
-				b := make([]byte, lenHello)
-				io.ReadFull(far, b)
-				h := hello{Message: message(nil), min: 1, max: 1, echo: nonce(b[offNonce:])}
-				change(&h)
-				far.Write(h.bytes())
+				answer(far, change)
 				s := session{nc: far}
 				_, err := s.receive(kindReady)
 				told <- err
@@ -563,4 +559,77 @@ func FuzzStream(f *testing.F) {
 		require.Error(t, err, "no input can know the nonce")
 		require.NotContains(t, err.Error(), "\x00")
 	})
+}
+
+// TestPeerVanishes: the stream ends in the middle of the exchange.
+func TestPeerVanishes(t *testing.T) {
+	near, far := net.Pipe()
+	go func() {
+		far.Write(hello{Message: message(nil), min: 1, max: 1}.bytes())
+		far.Close()
+	}()
+	require.ErrorIs(t, run(context.Background(), near, false), io.ErrClosedPipe)
+	near.Close()
+
+	near, far = net.Pipe()
+	go func() {
+		answer(far, nil)
+		far.Close()
+	}()
+	require.ErrorIs(t, run(context.Background(), near, true), io.ErrClosedPipe)
+	near.Close()
+
+	require.ErrorIs(t, run(context.Background(), near, true), io.ErrClosedPipe)
+}
+
+// TestCanceledAtTheEnd: the context ends in the very moment of success.
+func TestCanceledAtTheEnd(t *testing.T) {
+	near, far := net.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		answer(far, nil)
+		io.Copy(io.Discard, far)
+	}()
+	require.ErrorIs(t, run(ctx, canceler{near, cancel}, true), context.Canceled)
+	near.Close()
+	far.Close()
+}
+
+// canceler cancels once the ready has been written.
+type canceler struct {
+	net.Conn
+	cancel func()
+}
+
+func (c canceler) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	if len(p) == lenReady {
+		c.cancel()
+	}
+	return n, err
+}
+
+// TestFeatureWithheld: the listener's answer lacks what the dialer requires.
+func TestFeatureWithheld(t *testing.T) {
+	near, far := net.Pipe()
+	go func() {
+		answer(far, nil)
+		io.Copy(io.Discard, far)
+	}()
+	x := Exchange{Features: 1, Required: 1}
+	_, err := x.Dial(context.Background(), near, message(nil), nil)
+	requireRefused(t, err, CodeFeatures, false)
+	near.Close()
+	far.Close()
+}
+
+// answer reads a hello and answers it, as change will have it.
+func answer(nc net.Conn, change func(*hello)) {
+	b := make([]byte, lenHello)
+	io.ReadFull(nc, b)
+	h := hello{Message: message(nil), min: 1, max: 1, echo: nonce(b[offNonce:])}
+	if change != nil {
+		change(&h)
+	}
+	nc.Write(h.bytes())
 }

@@ -77,11 +77,9 @@ type header struct {
 	length int
 }
 
+// parseHeader reads a header whose magic has been checked.
 func parseHeader(b []byte) (header, error) {
 	h := header{b[offKind], int(binary.BigEndian.Uint16(b[offLength:]))}
-	if string(b[:len(magic)]) != magic {
-		return h, ErrMagic
-	}
 	if h.length < lenHeader || h.length > maxLength {
 		return h, malformed("message of %d bytes", h.length)
 	}

@@ -2,7 +2,6 @@ package conn
 
 import (
 	"fmt"
-	"net"
 	"time"
 )
 
@@ -145,9 +144,6 @@ func (c *Conn) fail(err error, flushed bool) {
 // lose is fail for a queue that has stopped working.
 func (c *Conn) lose(err error) {
 	c.lost = true
-	if err == nil {
-		err = net.ErrClosed
-	}
 	c.fail(&resetError{err}, false)
 }
 

@@ -9,7 +9,7 @@ type outgoing struct {
 	size     int    // bytes of one message
 	free     fifo[int]
 	ready    fifo[int]
-	tail     int  // none if negative
+	tail     int  // none if negative; never empty, but while it is being filled
 	corked   bool // WriteBuffers has more for the tail
 	filling  bool // bytes are being copied into the tail: it must not be posted
 	reserved bool // ReadFrom has one buffer
@@ -66,11 +66,7 @@ func (out *outgoing) filled(n int) {
 
 // seal makes the tail ready to be posted.
 func (out *outgoing) seal() {
-	if out.fill[out.tail] > 0 {
-		out.ready.push(out.tail)
-	} else {
-		out.free.push(out.tail)
-	}
+	out.ready.push(out.tail)
 	out.tail = -1
 }
 

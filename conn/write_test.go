@@ -258,3 +258,22 @@ func TestReaderWakesAlthoughWriterPolls(t *testing.T) {
 		require.NoError(t, err)
 	}
 }
+
+// TestStopWhileFilling: the peer stops reading while a Write copies into the tail.
+func TestStopWhileFilling(t *testing.T) {
+	p := newPair(t, setup{})
+	p.a.mu.Lock()
+	n := copy(p.a.out.room(), "late")
+	p.a.out.filling = true
+	p.a.mu.Unlock()
+	require.NoError(t, p.b.CloseRead())
+	p.a.mu.Lock()
+	p.a.progress()
+	require.True(t, p.a.flow.stopSeen)
+	p.a.out.filling = false
+	p.a.written(n)
+	require.False(t, p.a.out.left())
+	p.a.mu.Unlock()
+	require.NoError(t, p.a.Close(), "nothing is left to wait for")
+	<-p.a.Released()
+}
