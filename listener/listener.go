@@ -33,8 +33,9 @@ type Config struct {
 	// Timeout bounds one handshake. 0 means DefaultTimeout.
 	Timeout time.Duration
 
-	// Backlog is how many handshakes may be under way. One more ends the oldest, so
-	// that silent clients cannot keep others out. 0 means DefaultBacklog.
+	// Backlog is how many handshakes may be under way. One more ends the oldest, once
+	// that has had 200 ms, so that silent clients cannot keep others out. 0 means
+	// DefaultBacklog.
 	Backlog int
 
 	// MaxPending is how many connections may be finished and not yet accepted before

@@ -2,6 +2,7 @@ package listener
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -12,6 +13,10 @@ const (
 	minBackoff = 5 * time.Millisecond
 	maxBackoff = time.Second
 )
+
+// minAge is how long a handshake may take before it is evicted for a newer one. A burst
+// of good clients waits in the kernel's queue that long rather than push each other out.
+const minAge = 200 * time.Millisecond
 
 // serve accepts clients until the listener is closed or its socket breaks.
 func (l *Listener) serve() {
@@ -47,6 +52,7 @@ func (l *Listener) serve() {
 // handshake is one handshake under way.
 type handshake struct {
 	nc         net.Conn
+	began      time.Time
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
 	prev, next *handshake
@@ -55,22 +61,38 @@ type handshake struct {
 
 // begin starts a handshake, at the price of the oldest if there is no place for it.
 func (l *Listener) begin(nc net.Conn) {
-	select {
-	case l.places <- struct{}{}:
-	default:
-		l.evict()
-		select {
-		case l.places <- struct{}{}:
-		case <-l.ctx.Done():
-			nc.Close()
-			return
-		}
+	if !l.place() {
+		nc.Close()
+		return
 	}
-	h := &handshake{nc: nc}
+	h := &handshake{nc: nc, began: time.Now()}
 	h.ctx, h.cancel = context.WithCancelCause(l.ctx)
 	l.list(h)
 	l.work.Add(1)
 	go l.run(h)
+}
+
+// place waits for a place, evicting handshakes that have had their time. It reports
+// false if the listener is closed.
+func (l *Listener) place() bool {
+	for {
+		select {
+		case l.places <- struct{}{}:
+			return true
+		default:
+		}
+		var old <-chan time.Time
+		if wait, ok := l.evict(); ok {
+			old = time.After(wait)
+		}
+		select {
+		case l.places <- struct{}{}:
+			return true
+		case <-l.ctx.Done():
+			return false
+		case <-old:
+		}
+	}
 }
 
 // run makes a connection out of h, or reports why not.
@@ -83,22 +105,21 @@ func (l *Listener) run(h *handshake) {
 	stop := context.AfterFunc(ctx, func() { h.nc.Close() })
 	c, err := l.cfg.Handshake(ctx, h.nc)
 	l.unlist(h)
-	if !stop() && err == nil { // its bootstrap connection is closed: too late
-		c.Abort()
-		err = ctx.Err()
+	if !stop() { // the bootstrap connection is closed
+		if err == nil {
+			c.Abort()
+			err = errors.New("finished too late")
+		}
+		err = fmt.Errorf("%w: %w", context.Cause(ctx), err)
 	}
+	h.cancel(nil)
 	if err != nil {
 		h.nc.Close()
-		if cause := context.Cause(h.ctx); cause == ErrEvicted {
-			err = fmt.Errorf("%w: %w", ErrEvicted, err)
-		}
-		h.cancel(nil)
 		if l.ctx.Err() == nil {
 			l.report(remote, err)
 		}
 		return
 	}
-	h.cancel(nil)
 	select {
 	case l.ready <- c:
 	case <-l.ctx.Done():
@@ -106,17 +127,20 @@ func (l *Listener) run(h *handshake) {
 	}
 }
 
-// evict ends the oldest handshake under way, if there is one.
-func (l *Listener) evict() {
+// evict ends the oldest handshake under way, or returns how long that must wait.
+func (l *Listener) evict() (wait time.Duration, ok bool) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	h := l.oldest
-	if h != nil {
-		l.remove(h)
+	if h == nil {
+		return 0, false
 	}
-	l.mu.Unlock()
-	if h != nil {
-		h.cancel(ErrEvicted)
+	if wait := minAge - time.Since(h.began); wait > 0 {
+		return wait, true
 	}
+	l.remove(h)
+	h.cancel(ErrEvicted)
+	return 0, false
 }
 
 func (l *Listener) list(h *handshake) {
