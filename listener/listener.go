@@ -124,7 +124,7 @@ func (l *Listener) AcceptConn() (*conn.Conn, error) {
 // Addr returns the address clients dial, with the real port. It works after Close too.
 func (l *Listener) Addr() net.Addr { return l.addr }
 
-// Close stops listening, ends the handshakes under way and closes the connections that
+// Close stops listening, ends the handshakes under way and resets the connections that
 // nobody has accepted. It returns once all that is done; accepted connections live on.
 func (l *Listener) Close() error {
 	l.mu.Lock()
@@ -140,7 +140,7 @@ func (l *Listener) Close() error {
 	for {
 		select {
 		case c := <-l.ready:
-			c.Close()
+			c.Abort()
 			continue
 		default:
 		}

@@ -123,7 +123,7 @@ func (l *Listener) run(h *handshake) {
 	select {
 	case l.ready <- c:
 	case <-l.ctx.Done():
-		c.Close()
+		c.Abort()
 	}
 }
 
