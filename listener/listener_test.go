@@ -140,6 +140,7 @@ func TestAccept(t *testing.T) {
 		c, err := s.Accept()
 		require.NoError(t, err)
 		require.IsType(t, &conn.Conn{}, c)
+		synctest.Wait()
 		require.ErrorIs(t, s.reported()[0], errRefused)
 		_, err = bad.Read(make([]byte, 1))
 		require.Equal(t, io.EOF, err, "a client that failed is closed")
