@@ -16,7 +16,7 @@ import (
 
 var (
 	seedFlag  = flag.Uint64("rc.seed", 0, "run the impairment tests with this seed only")
-	seedsFlag = flag.Int("rc.seeds", 25, "run the impairment tests with so many seeds")
+	seedsFlag = flag.Int("rc.seeds", 8, "run the impairment tests with so many seeds")
 )
 
 // impairments are chances per packet.

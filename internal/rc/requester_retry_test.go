@@ -203,7 +203,7 @@ func TestAtomicResponse(t *testing.T) {
 	s.next()
 	s.send(roce.Header{Opcode: roce.AtomicAcknowledge, PSN: 100, Syndrome: roce.Ack, Original: 0x1122334455667788}, nil)
 	s.wantDone(done{1, OK, 8})
-	require.EqualValues(t, 0x1122334455667788, binary.NativeEndian.Uint64(s.host.local[1]))
+	require.Equal(t, uint64(0x1122334455667788), binary.NativeEndian.Uint64(s.host.local[1]))
 }
 
 // RNR NAK at p acknowledges < p; wait at least the timer, resend from p.
