@@ -20,14 +20,16 @@ type call struct {
 }
 
 const (
-	einval  = syscall.EINVAL
-	enoent  = syscall.ENOENT
-	enomem  = syscall.ENOMEM
-	efault  = syscall.EFAULT
-	ebusy   = syscall.EBUSY
-	ebadf   = syscall.EBADF
-	enotsup = syscall.EOPNOTSUPP
-	eio     = syscall.EIO
+	einval       = syscall.EINVAL
+	enoent       = syscall.ENOENT
+	enomem       = syscall.ENOMEM
+	efault       = syscall.EFAULT
+	ebusy        = syscall.EBUSY
+	ebadf        = syscall.EBADF
+	enotsup      = syscall.EOPNOTSUPP
+	eio          = syscall.EIO
+	enetunreach  = syscall.ENETUNREACH
+	ehostunreach = syscall.EHOSTUNREACH
 )
 
 // refuse is a command's error: the errno that the kernel gives, and why.

@@ -61,6 +61,7 @@ func (n *NIC) snapshot() Counters {
 	for _, l := range n.links {
 		d := l.Counters().Dropped
 		c.DropICRC += d[link.DropICRC]
+		c.DropMalformed += d[link.DropSize]
 		c.DropUnreachable += d[link.DropUnknown] + d[link.DropSend]
 	}
 	c.addProtocol(n.protocol)

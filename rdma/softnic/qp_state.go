@@ -95,13 +95,13 @@ func (q *qp) checkRoute(d *uapi.QPDest) error {
 	case peer.IsZero() || peer.IsMulticast() || to.IsUnspecified() || to.IsMulticast():
 		return refuse(einval, "peer GID %v", peer)
 	case peer.IsV4() != source.gid.IsV4() || to.IsLinkLocalUnicast() != source.gid.Addr().IsLinkLocalUnicast():
-		return refuse(syscall.ENETUNREACH, "peer GID %v from %v", peer, source.gid)
+		return refuse(enetunreach, "peer GID %v from %v", peer, source.gid)
 	case n.network.links.Has(to):
 		return nil
 	case !n.udp || to.IsLinkLocalUnicast():
-		return refuse(syscall.EHOSTUNREACH, "peer GID %v is not on the network", peer)
+		return refuse(ehostunreach, "peer GID %v is not on the network", peer)
 	case to.IsLoopback() != source.link.Addr().IsLoopback():
-		return refuse(syscall.ENETUNREACH, "peer GID %v from %v", peer, source.gid)
+		return refuse(enetunreach, "peer GID %v from %v", peer, source.gid)
 	}
 	return nil
 }

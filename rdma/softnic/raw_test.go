@@ -321,7 +321,10 @@ type rawQP struct {
 	handle, qpn   uint32
 	posted        uint16 // blocks
 	received      uint16
+	page          int // of raw.pages
+	base          int // offset of the register
 	half          int
+	noToggle      bool
 	register      uint32
 	send, recv    *rawCQ
 }
@@ -425,9 +428,11 @@ func (q *rawQP) storeRecord(word int, v uint32) {
 
 // doorbell rings with the control segment of an entry.
 func (q *rawQP) doorbell(wqe []byte) {
-	offset := prm.SendRegister + q.half*halfSize
-	q.half ^= 1
-	q.r.ring(0, offset, prm.SendDoorbell(wqe))
+	offset := prm.SendRegister + q.base + q.half*halfSize
+	if !q.noToggle {
+		q.half ^= 1
+	}
+	q.r.ring(q.page, offset, prm.SendDoorbell(wqe))
 }
 
 func (q *rawQP) post(wqe []byte) {
