@@ -31,6 +31,7 @@ func TestBatchRingsOnce(t *testing.T) {
 		require.Len(t, bells, 1)
 		ctrl := prm.ParseSendDoorbell(binary.NativeEndian.Uint64(bells[0].Bytes))
 		require.Equal(t, prm.Ctrl{Opcode: prm.OpWrite, Index: 3, QPN: l.pa.Number(), DS: 2 + 6}, ctrl)
+		require.Equal(t, make([]byte, 120), bells[0].Bytes[8:128], "no entry goes with it")
 		require.Equal(t, success(2, l.pa, qp.Write, 0), l.a.Poll(1)[0], "one completion for all three")
 		require.Equal(t, 16, l.pa.Room(qp.Sends))
 	})

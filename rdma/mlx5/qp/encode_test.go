@@ -2,13 +2,16 @@ package qp
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/rdma/mlx5"
+	"github.com/farwire/farwire/rdma/mlx5/internal/device"
 	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
 	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/verbs"
@@ -115,6 +118,45 @@ func TestEntryAtTheRingsEnd(t *testing.T) {
 			require.True(t, bytes.Equal(want[:s.units*16], got[:s.units*16]), "%d blocks before the end", short)
 		}
 	}
+}
+
+// The doorbell record and the index in the entry count blocks in 16 bits, however
+// long the ring has been in use.
+func TestCountersBeyond16Bits(t *testing.T) {
+	s := testSender(t, 16, 8, roomy)
+	mem, err := hostmem.Alloc(2 * prm.PageSize)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, mem.Free()) }()
+	record := mem.Bytes()[prm.PageSize:]
+	s.record = hostmem.Word32(record)
+	s.bell = device.NewBell(verbs.NewPage(mem.Bytes()[:prm.PageSize], nil, nil), 0, 0, 0)
+	for i := range uint32(70_000) {
+		require.NoError(t, s.post(&Entry{Op: Send}))
+		index := binary.BigEndian.Uint32(s.ring[s.last:]) >> 8
+		s.tell()
+		if index != i&0xffff || binary.BigEndian.Uint32(record) != (i+1)&0xffff {
+			t.Fatalf("entry %d has index %d, record %x", i, index, record[:4])
+		}
+		_, ok := s.ledger.Retire(uint16(i))
+		require.True(t, ok)
+	}
+}
+
+// Reads may have fewer segments than other entries.
+func TestReadSegments(t *testing.T) {
+	l := Limits{SendSegments: 3, ReadSegments: 1, Message: 100}
+	one := region.Segment{Length: 1}
+	e := Entry{Op: Write, Local: one, Locals: []region.Segment{one, one}}
+	units, err := l.units(&e)
+	require.NoError(t, err)
+	require.Equal(t, 5, units)
+	e.Op = Read
+	_, err = l.units(&e)
+	require.ErrorIs(t, err, ErrSegments)
+	e.Locals = nil
+	units, err = l.units(&e)
+	require.NoError(t, err)
+	require.Equal(t, 3, units)
 }
 
 func TestReceiveBytes(t *testing.T) {

@@ -24,9 +24,9 @@ type Bell struct {
 	pooled bool   // goes back when its queue pair is destroyed
 }
 
-// newBell is register number reg of a doorbell page. size is the register's
+// NewBell is register number reg of a doorbell page. size is the register's
 // size, 0 if there is no write combining: then it has no halves.
-func newBell(page *verbs.Page, base, reg, size int) *Bell {
+func NewBell(page *verbs.Page, base, reg, size int) *Bell {
 	spacing, half := size, size/2
 	if size == 0 {
 		spacing, half = prm.RegisterSpacing, 0

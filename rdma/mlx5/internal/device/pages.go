@@ -109,7 +109,7 @@ func (p *pages) choose() *Bell {
 		p.free = p.free[:n-1]
 		return b
 	}
-	b := newBell(p.arm, 0, p.plain%prm.PageRegisters, 0)
+	b := NewBell(p.arm, 0, p.plain%prm.PageRegisters, 0)
 	b.page = p.armID
 	p.plain++
 	return b
@@ -125,7 +125,7 @@ func (p *pages) grow() {
 	}
 	p.flame++
 	for reg := range prm.UserRegisters {
-		b := newBell(page, 0, reg, p.size)
+		b := NewBell(page, 0, reg, p.size)
 		b.page, b.copies, b.pooled = id, p.size/2, true
 		p.free = append(p.free, b)
 	}
@@ -164,7 +164,7 @@ func (p *pages) assigned(index int) (*Bell, error) {
 	if index == 0 {
 		size = 0
 	}
-	b := newBell(page, base, reg, size)
+	b := NewBell(page, base, reg, size)
 	b.copies = size / 2
 	if n := index/2 + index%2; index != 0 && n < p.reserved {
 		b.mu = new(sync.Mutex)

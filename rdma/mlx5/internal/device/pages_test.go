@@ -78,7 +78,7 @@ func TestBellRing(t *testing.T) {
 	page := verbs.NewPage(mem, func(at int) {
 		woken = append(woken, fmt.Sprintf("%#x %x %x", at, record[:4], mem[at:at+8]))
 	}, nil)
-	b := newBell(page, 0, 1, 512)
+	b := NewBell(page, 0, 1, 512)
 	for i := range uint32(3) {
 		b.Ring(hostmem.Word32(record), prm.BE32(i+1), uint64(prm.BE64(uint64(0x1122334455667700)+uint64(i))))
 	}
@@ -92,7 +92,7 @@ func TestBellCopyWraps(t *testing.T) {
 	for i := range ring {
 		ring[i] = byte(i)
 	}
-	b := newBell(verbs.NewPage(mem, nil, nil), 0, 0, 512)
+	b := NewBell(verbs.NewPage(mem, nil, nil), 0, 0, 512)
 	b.Copy(hostmem.Word32(record), prm.BE32(7), ring, 192, 100)
 	require.Equal(t, append(append([]byte(nil), ring[192:]...), ring[:64]...), mem[0x800:0x880])
 	require.Equal(t, make([]byte, 128), mem[0x880:0x900], "whole blocks and no more")
@@ -194,7 +194,7 @@ func TestRecords(t *testing.T) {
 
 // BenchmarkRing is a doorbell on memory that is not a device's.
 func BenchmarkRing(b *testing.B) {
-	bell := newBell(verbs.NewPage(memory(b, prm.PageSize), nil, nil), 0, 0, 512)
+	bell := NewBell(verbs.NewPage(memory(b, prm.PageSize), nil, nil), 0, 0, 512)
 	record, ring := hostmem.Word32(memory(b, 64)), memory(b, 4096)
 	b.Run("doorbell", func(b *testing.B) {
 		b.ReportAllocs()
