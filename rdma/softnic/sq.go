@@ -49,15 +49,19 @@ func (q *qp) post(posted uint16) {
 	}
 	q.blueFlameBad = false
 	q.slotNext++
-	q.head += s.blocks(q.sendBlocks)
+	if pending := posted - q.head; uint32(pending) > q.sendBlocks {
+		q.head = posted // the record is nonsense: there is nothing behind it to flush
+	} else {
+		q.head += min(s.blocks(), pending)
+	}
 	q.proto.Post(&w)
 }
 
 // blocks is how many blocks the entry takes. One whose size cannot be believed
 // takes one, so that the queue is walked to its end.
-func (s *slot) blocks(ring uint32) uint16 {
+func (s *slot) blocks() uint16 {
 	n := uint16((int(s.DS&prm.MaxUnits)*prm.Unit + prm.Block - 1) / prm.Block)
-	if n == 0 || uint32(n) > ring || s.detail == detailIndex {
+	if n == 0 || s.detail == detailIndex {
 		return 1
 	}
 	return n

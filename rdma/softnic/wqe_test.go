@@ -155,6 +155,26 @@ func TestBadSends(t *testing.T) {
 	}
 }
 
+// A record that promises more than the queue holds, or less than an entry takes,
+// is found out, and the queue comes to an end.
+func TestBadSendRecord(t *testing.T) {
+	for name, post := range map[string]func(q *rawQP, w []byte){
+		"more than the queue": func(q *rawQP, w []byte) { q.storeRecord(prm.RecordSend, 17) },
+		"less than the entry": func(q *rawQP, w []byte) { w[7] = 20 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newRawPair(t, private())
+			w := p.qa.entry(prm.OpSend, p.ma, 0, 8, 0, 0)
+			p.qa.put(w)
+			post(p.qa, p.qa.buf[16<<testStride:])
+			p.qa.doorbell(w)
+			p.ca.wants(prm.CQERequesterError, prm.SyndromeLocalQPOperation, detailOverposted)
+			require.Nil(t, p.ca.next())
+			require.EqualValues(t, uapi.QPErr, p.qa.state())
+		})
+	}
+}
+
 // What the responder's side sees of the peer's errors: the completion of the
 // receive, and the asynchronous event.
 func TestResponderErrors(t *testing.T) {

@@ -1,0 +1,226 @@
+package softnic
+
+import (
+	"encoding/binary"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/uapi"
+)
+
+// pretendMemory is an address space of one small range. The NIC can reach the
+// fuzzer's bytes by it and by nothing else.
+type pretendMemory struct{ b []byte }
+
+const (
+	pretendBase = 1 << 32
+	pretendSize = 64 << 10
+)
+
+func (m *pretendMemory) at(addr uint64, n int) ([]byte, error) {
+	if addr < pretendBase || addr-pretendBase > pretendSize || uint64(n) > pretendSize-(addr-pretendBase) {
+		return nil, syscall.EFAULT
+	}
+	return m.b[addr-pretendBase:][:n], nil
+}
+
+func (m *pretendMemory) Read(addr uint64, p []byte) error {
+	b, err := m.at(addr, len(p))
+	copy(p, b)
+	return err
+}
+
+func (m *pretendMemory) Write(addr uint64, p []byte) error {
+	b, err := m.at(addr, len(p))
+	copy(b, p)
+	return err
+}
+
+func (m *pretendMemory) Load32(addr uint64) (uint32, bool) {
+	b, err := m.at(addr, 4)
+	if err != nil {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint32(b), true
+}
+
+func (m *pretendMemory) Store32(addr uint64, v uint32) bool {
+	b, err := m.at(addr, 4)
+	if err != nil {
+		return false
+	}
+	binary.NativeEndian.PutUint32(b, v)
+	return true
+}
+
+func (m *pretendMemory) update(addr uint64, f func(uint64) uint64) (old uint64, ok bool) {
+	b, err := m.at(addr, 8)
+	if err != nil {
+		return 0, false
+	}
+	old = binary.NativeEndian.Uint64(b)
+	binary.NativeEndian.PutUint64(b, f(old))
+	return old, true
+}
+
+func (m *pretendMemory) CompareSwap64(addr, compare, swap uint64) (uint64, bool) {
+	return m.update(addr, func(v uint64) uint64 {
+		if v == compare {
+			return swap
+		}
+		return v
+	})
+}
+
+func (m *pretendMemory) Add64(addr, n uint64) (uint64, bool) {
+	return m.update(addr, func(v uint64) uint64 { return v + n })
+}
+
+func (m *pretendMemory) Pin(addr, n uint64, write bool) bool {
+	_, err := m.at(addr, int(min(n, 1<<40)))
+	return err == nil
+}
+
+// pretend is a raw driver whose memory is pretended.
+func pretend(t testing.TB) (*NIC, *file, *pretendMemory) {
+	cfg := private()
+	cfg.Limits = Limits{QPs: 4, CQs: 4, MRs: 4, PDs: 4, UARs: 8, QPEntries: 64, CQEntries: 64}
+	n, err := New(&cfg)
+	require.NoError(t, err)
+	m := &pretendMemory{b: make([]byte, pretendSize)}
+	f, err := n.open(m)
+	require.NoError(t, err)
+	return n, f, m
+}
+
+// command encodes one in pretended memory.
+func command(m *pretendMemory, object, method uint16, build func(*uapi.Command)) []byte {
+	var c uapi.Command
+	c.Begin(m.b[:8192], pretendBase, object, method, uapi.DriverMLX5)
+	build(&c)
+	b, err := c.Bytes()
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+// script is a sequence of commands, each with the memory it refers to.
+func script(add func(command, memory []byte)) {
+	m := &pretendMemory{b: make([]byte, pretendSize)}
+	do := func(object, method uint16, build func(*uapi.Command)) {
+		clear(m.b)
+		b := command(m, object, method, build)
+		add(append([]byte(nil), b...), append([]byte(nil), m.b[:2048]...))
+	}
+	write := func(cmd uint32, core []byte, reply int, udata []byte, out int) {
+		do(uapi.ObjectDevice, uapi.MethodInvokeWrite, func(c *uapi.Command) {
+			c.Const(uapi.AttrWriteCmd, uint64(cmd))
+			c.In(uapi.AttrCoreIn, core)
+			c.Out(uapi.AttrCoreOut, reply)
+			c.In(uapi.AttrUHWIn, udata)
+			c.Out(uapi.AttrUHWOut, out)
+		})
+	}
+	udata := contextRequest()
+	do(uapi.ObjectDevice, uapi.MethodGetContext, func(c *uapi.Command) {
+		c.In(uapi.AttrUHWIn, prm.Bytes(&udata))
+		c.Out(uapi.AttrUHWOut, 72)
+	})
+	do(uapi.ObjectAsyncEvent, 0, func(c *uapi.Command) { c.NewObject(0) })
+	write(uapi.CmdAllocPD, enc(uapi.AllocPD{}), 4, nil, 8)
+	do(prm.ObjectUAR, prm.MethodUARAlloc, func(c *uapi.Command) {
+		c.NewObject(prm.AttrUARHandle)
+		c.Const(prm.AttrUARType, 0)
+		c.Out(prm.AttrUARMapOffset, 8)
+		c.Out(prm.AttrUARMapLength, 4)
+		c.Out(prm.AttrUARPageNumber, 4)
+	})
+	write(uapi.CmdRegMR, enc(uapi.RegMR{Start: pretendBase, HcaVa: pretendBase, Length: pretendSize, AccessFlags: allAccess}), 12, nil, 0)
+	write(uapi.CmdCreateCompChannel, enc(uapi.CreateCompChannel{}), 4, nil, 0)
+	cu := prm.CreateCQRequest{BufAddr: pretendBase + 16384, RecordAddr: pretendBase + 8192, EntrySize: 64, Flags: prm.CQUARPageIndex, UARPage: firstPage}
+	write(uapi.CmdCreateCQ, enc(uapi.CreateCQ{Cqe: 31, CompChannel: firstFD + 1}), 8, prm.Bytes(&cu), 8)
+	qu := prm.CreateQPRequest{BufAddr: pretendBase + 32768, RecordAddr: pretendBase + 8256, SendBlocks: 16, Receives: 16,
+		ReceiveShift: 6, Flags: prm.QPUARPageIndex, Register: firstPage}
+	write(uapi.CmdCreateQP, enc(uapi.CreateQP{PDHandle: 0, SendCQHandle: 3, RecvCQHandle: 3, MaxSendWR: 16, MaxRecvWR: 16, QPType: 2}), 32, prm.Bytes(&qu), 40)
+	write(uapi.CmdModifyQP, enc(uapi.ModifyQP{QPHandle: 4, AttrMask: uapi.RCResetToInit, QPState: uapi.QPInit, PortNum: 1}), 0, nil, 0)
+	write(uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: 4}), 128, nil, 0)
+	write(uapi.CmdQueryPort, enc(uapi.QueryPort{PortNum: 1}), 40, nil, 0)
+	write(uapi.CmdExQueryDevice, enc(uapi.ExQueryDevice{}), 304, nil, 0)
+	write(uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: 4}), 4, nil, 0)
+	write(uapi.CmdDestroyCQ, enc(uapi.DestroyCQ{CQHandle: 3}), 8, nil, 0)
+	for _, m := range mlx5Methods() {
+		do(m.Object, m.ID, allAttributes(methodID{m.Object, m.ID}))
+	}
+}
+
+// FuzzIoctl: whatever bytes a command has, and whatever they refer to, the NIC
+// does not panic, answers with an errno, and has nothing left after the close.
+func FuzzIoctl(f *testing.F) {
+	script(func(command, memory []byte) { f.Add(command, memory) })
+	f.Fuzz(func(t *testing.T, cmd, memory []byte) {
+		n, file, m := pretend(t)
+		defer n.Close()
+		script(func(command, image []byte) {
+			copy(m.b, image)
+			_ = file.Ioctl(command)
+		})
+		copy(m.b, memory)
+		if len(cmd) >= 6 && binary.NativeEndian.Uint16(cmd[2:]) == uapi.ObjectMR &&
+			binary.NativeEndian.Uint16(cmd[4:]) == uapi.MethodRegDmabufMR {
+			return // it would map descriptors of this process
+		}
+		if err := file.Ioctl(cmd); err != nil {
+			require.IsType(t, syscall.Errno(0), err)
+		}
+		require.NoError(t, file.Close())
+		c := n.Counters()
+		require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.EventFiles, "%+v", c)
+		require.Zero(t, c.PinnedBytes)
+	})
+}
+
+// FuzzQueues: whatever is in the queues and records of a connected queue pair,
+// the NIC comes to an end of it.
+func FuzzQueues(f *testing.F) {
+	good := make([]byte, 64)
+	prm.PutCtrl(good, &prm.Ctrl{Opcode: prm.OpSend, DS: 2, Flags: prm.CQEUpdate})
+	prm.PutData(good[16:], prm.Segment{Addr: pretendBase, LKey: 1, Length: 100})
+	recv := make([]byte, 64)
+	prm.PutData(recv, prm.Segment{Addr: pretendBase, LKey: 1, Length: 100})
+	prm.PutTerminator(recv[16:])
+	f.Add(good, recv, uint16(1), uint16(1), uint64(1))
+	f.Add(good, recv, uint16(40), uint16(40), ^uint64(0))
+	f.Fuzz(func(t *testing.T, sends, receives []byte, posted, received uint16, word uint64) {
+		r, cq, q := loopback(t, private(), 16, 16, 64)
+		m := r.regMR(4096, allAccess)
+		copy(q.buf, receives)
+		ring := q.buf[16<<testStride:]
+		copy(ring, sends)
+		for i := 0; i+16 <= len(ring) && i < len(sends); i += 64 {
+			// The numbers cannot be known to the fuzzer.
+			binary.BigEndian.PutUint32(ring[i+4:], q.qpn<<8|uint32(ring[i+7]))
+			binary.BigEndian.PutUint16(ring[i+1:], uint16(i/64))
+		}
+		for _, part := range [][]byte{q.buf, ring} {
+			for i := 16; i+16 <= len(part); i += 16 {
+				if binary.BigEndian.Uint32(part[i+4:]) == 1 {
+					prm.PutData(part[i:], prm.Segment{Addr: m.addr, LKey: m.key, Length: binary.BigEndian.Uint32(part[i:])})
+				}
+			}
+		}
+		q.storeRecord(prm.RecordReceive, uint32(received))
+		q.storeRecord(prm.RecordSend, uint32(posted))
+		r.ring(0, prm.SendRegister, word|1)
+		r.ring(0, prm.ArmRegister, word)
+		for cq.next() != nil {
+		}
+		require.NoError(t, r.modify(q.to(uapi.QPErr)))
+		for cq.next() != nil {
+		}
+		require.NoError(t, r.modify(q.to(uapi.QPReset)))
+	})
+}
