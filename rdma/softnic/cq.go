@@ -218,6 +218,7 @@ func (n *NIC) addCQ(c *cq) {
 func (n *NIC) dropCQ(c *cq) {
 	delete(n.cqs, c.cqn)
 	delete(c.uar.cqs, c)
+	c.uar.forgetCQ(c.cqn)
 	delete(n.late, c)
 	delete(n.held, c)
 	n.count.CQs--

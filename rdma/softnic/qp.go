@@ -121,6 +121,7 @@ func (n *NIC) dropQP(q *qp) {
 	delete(q.sendCQ.qps, q)
 	delete(q.recvCQ.qps, q)
 	delete(q.uar.qps, q)
+	q.uar.forgetQP(q.qpn)
 	n.count.QPs--
 }
 

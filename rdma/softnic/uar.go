@@ -176,6 +176,31 @@ func (u *uar) answerSend(i int, wakes uint32) {
 	copy(u.seen[i][:], n.blueFlame[:])
 }
 
+// forgetQP takes the doorbells that the NIC has not looked at yet, of a queue pair
+// that goes, out of the page. Their wakes find nothing then.
+func (u *uar) forgetQP(qpn uint32) {
+	for i := range armIndex {
+		u.forget(prm.SendRegister+i*halfSize, func(word uint64) bool {
+			return prm.ParseSendDoorbell(word).QPN == qpn
+		})
+	}
+}
+
+// forgetCQ is forgetQP for a completion queue and its arm.
+func (u *uar) forgetCQ(cqn uint32) {
+	u.forget(prm.ArmRegister, func(word uint64) bool {
+		_, n := prm.ParseArmDoorbell(word)
+		return n == cqn
+	})
+}
+
+func (u *uar) forget(offset int, is func(word uint64) bool) {
+	register := hostmem.Word64(u.mem.Bytes()[offset:])
+	if word := atomic.LoadUint64(register); word != 0 && is(word) {
+		atomic.CompareAndSwapUint64(register, word, 0)
+	}
+}
+
 // mayRing reports whether register half i belongs to the queue pair: in static
 // mode the one it was given, else any that user space has.
 func (u *uar) mayRing(q *qp, i int) bool {
