@@ -1,8 +1,11 @@
 package softnic
 
 import (
-	"github.com/farwire/farwire/internal/hostmem"
+	"errors"
+
 	"golang.org/x/sys/unix"
+
+	"github.com/farwire/farwire/internal/hostmem"
 )
 
 // mapDescriptor maps [offset, offset+length) of a descriptor. release unmaps.
@@ -25,4 +28,19 @@ func mapDescriptor(fd int, offset, length uint64, write bool) (addr uint64, rele
 		return 0, nil, err
 	}
 	return hostmem.AddrOf(b) + offset - start, func() { _ = unix.Munmap(b) }, nil
+}
+
+// populate has the kernel fault a range in, for writing or reading (Linux 5.14);
+// known is false if it cannot tell.
+func populate(addr, n uint64, write bool) (ok, known bool) {
+	start := addr &^ uint64(pageSize()-1)
+	pages := hostmem.View(start, int(addr+n-start))
+	if write {
+		if err := unix.Madvise(pages, unix.MADV_POPULATE_WRITE); !errors.Is(err, unix.EINVAL) {
+			return err == nil, true
+		}
+		// An older kernel, or memory that may not be written.
+	}
+	err := unix.Madvise(pages, unix.MADV_POPULATE_READ)
+	return err == nil && !write, !errors.Is(err, unix.EINVAL)
 }

@@ -25,6 +25,8 @@ func TestOwnMemory(t *testing.T) {
 	require.Equal(t, [3]byte{1, 2, 3}, b)
 	require.True(t, m.Pin(addr, uint64(2*pageSize()), true))
 	require.True(t, m.Pin(addr+1, 1, false))
+	require.True(t, touch(addr+1, uint64(pageSize()), true))
+	require.True(t, touch(addr+3, 1, false))
 	require.True(t, m.Store32(addr+8, 7))
 	v, ok := m.Load32(addr + 8)
 	require.True(t, ok)
@@ -52,6 +54,7 @@ func TestOwnMemory(t *testing.T) {
 		require.False(t, ok)
 		_, ok = m.CompareSwap64(gone, 1, 2)
 		require.False(t, ok)
+		require.False(t, touch(gone&0xffffffffffff, 8, false))
 		if runtime.GOOS == "linux" {
 			require.False(t, m.Pin(gone, 8, false))
 		}
