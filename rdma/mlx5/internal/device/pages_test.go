@@ -141,6 +141,27 @@ func TestTable(t *testing.T) {
 	require.Nil(t, table.Get(5))
 }
 
+// Queue pairs are made by many goroutines at once, the first ones too.
+func TestTableFilledConcurrently(t *testing.T) {
+	const setters = 8
+	for range 2000 {
+		var table Table
+		var wg sync.WaitGroup
+		start := make(chan struct{})
+		for key := range uint32(setters) {
+			wg.Go(func() {
+				<-start
+				table.Set(key, &ledger.Pair{QPN: key})
+			})
+		}
+		close(start)
+		wg.Wait()
+		for key := range uint32(setters) {
+			require.NotNil(t, table.Get(key), "key %d", key)
+		}
+	}
+}
+
 func TestUserIndices(t *testing.T) {
 	var u users
 	for want := range Key(3) {

@@ -8,7 +8,7 @@ import (
 
 // Table finds the ledger of a completion's queue pair by a key of 24 bits: the
 // user index (completion entries of version 1) or the queue pair number
-// (version 0). Get may run at any time; Set runs under the device's lock.
+// (version 0). It is safe for concurrent use.
 type Table struct {
 	pages [1 << tablePageBits]atomic.Pointer[tablePage]
 }
@@ -31,8 +31,8 @@ func (t *Table) Set(key uint32, p *ledger.Pair) {
 	slot := &t.pages[key>>tablePageBits&(1<<tablePageBits-1)]
 	page := slot.Load()
 	if page == nil {
-		page = new(tablePage)
-		slot.Store(page)
+		slot.CompareAndSwap(nil, new(tablePage)) // unless another Set just did
+		page = slot.Load()
 	}
 	page[key&(1<<tablePageBits-1)].Store(p)
 }
