@@ -151,17 +151,28 @@ func (q *Queue) Attach(r ledger.Rooms) (handle uint32, err error) {
 	return q.kernel.Handle, nil
 }
 
-// Detach takes the rooms of an attached ring away, with the completions of the
-// queue pair at key that were not polled. If ghost is true the kernel's queue
-// pair may live on: its rooms stay counted. It is for package qp.
-func (q *Queue) Detach(r ledger.Rooms, key device.Key, ghost bool) {
+// Detach undoes Attach once no completion of the ring can come any more. It is
+// for package qp.
+func (q *Queue) Detach(r ledger.Rooms) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pairs--
-	if ghost {
-		return
-	}
 	q.rooms -= r.N
+}
+
+// Abandon ends the use of the queue by a ring whose completions may still come:
+// its rooms stay counted. It is for package qp.
+func (q *Queue) Abandon(ledger.Rooms) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pairs--
+}
+
+// Purge takes the completions of the queue pair at key that were not polled out
+// of the queue. The kernel has destroyed it. It is for package qp.
+func (q *Queue) Purge(key device.Key) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.purge(key)
 }
 

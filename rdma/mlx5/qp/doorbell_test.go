@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/uapi"
 	"github.com/farwire/farwire/rdma/mlx5/internal/mlx5test"
 	"github.com/farwire/farwire/rdma/mlx5/qp"
 	"github.com/farwire/farwire/rdma/mlx5/region"
@@ -140,7 +141,8 @@ func TestNoWriteCombiningAfterAll(t *testing.T) {
 	}
 }
 
-// Pages are bounded; a destroyed queue pair's register serves the next one.
+// Pages are bounded; a destroyed queue pair's register, user index and record serve
+// the next one.
 func TestRegistersAreReused(t *testing.T) {
 	h := mlx5test.NewHost(t, softnic.Config{})
 	for range 100 {
@@ -149,6 +151,11 @@ func TestRegistersAreReused(t *testing.T) {
 		require.NoError(t, p.Destroy())
 	}
 	require.Equal(t, 2, h.Soft.Counters().UARs)
+	requests := h.File.Issued(mlx5test.Command{Write: uapi.CmdCreateQP})
+	for _, r := range requests {
+		require.Equal(t, requests[0].Driver[8:16], r.Driver[8:16], "record")
+		require.Equal(t, []byte{0, 0, 0, 0}, r.Driver[32:36], "user index")
+	}
 	for range 40 {
 		h.Pair(qp.Config{Sends: 1})
 	}

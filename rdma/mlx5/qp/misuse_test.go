@@ -233,6 +233,23 @@ func TestKernelRefusesAQueuePair(t *testing.T) {
 	})
 }
 
+// A queue pair that could not be made takes nothing of those that were: the first
+// of a NIC has the user index 0.
+func TestRefusalLeavesOthersAlone(t *testing.T) {
+	h := mlx5test.NewHost(t, softnic.Config{})
+	p := h.Pair(qp.Config{Sends: 4})
+	require.NoError(t, p.Connect(region.RemoteReadWrite, p.Endpoint()))
+	require.NoError(t, p.Post(qp.Entry{Op: qp.Write, ID: 1, Remote: h.Target(0), Signaled: true}))
+	p.Ring()
+	_, err := qp.New(h.Done, qp.Config{Sends: mlx5test.Completions})
+	require.ErrorIs(t, err, cq.ErrFull)
+	h.File.Refuse(mlx5test.Command{Write: uapi.CmdCreateQP}, syscall.ENOMEM, 0)
+	_, err = qp.New(h.Done, qp.Config{Sends: 4, Receives: 4})
+	require.ErrorIs(t, err, syscall.ENOMEM)
+	require.Equal(t, success(1, p, qp.Write, 0), h.Poll(1)[0])
+	require.Equal(t, 4, p.Room(qp.Sends))
+}
+
 func eachPages(t *testing.T, f func(t *testing.T, c softnic.Config)) {
 	t.Run("dynamic", func(t *testing.T) { f(t, softnic.Config{}) })
 	t.Run("static", func(t *testing.T) { f(t, softnic.Config{StaticUAR: true, OldCQE: true}) })

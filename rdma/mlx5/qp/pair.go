@@ -114,24 +114,24 @@ func (p *Pair) attach(sends, receives *cq.Queue, g geometry) error {
 	p.rings[Sends] = attached{sends, ledger.Rooms{N: uint32(p.limits.Sends)}}
 	p.rings[Receives] = attached{receives, ledger.Rooms{N: uint32(p.limits.Receives)}}
 	var handles [2]uint32
-	for r, a := range p.rings {
+	for i, a := range p.rings {
 		var err error
-		if handles[r], err = a.queue.Attach(a.rooms); err != nil {
-			p.detach(r, false)
+		if handles[i], err = a.queue.Attach(a.rooms); err != nil {
+			detach(p.rings[:i])
 			return err
 		}
 	}
 	if err := p.create(handles, g); err != nil {
-		p.detach(len(p.rings), false)
+		detach(p.rings[:])
 		return err
 	}
 	return nil
 }
 
-// detach takes the rooms of the first n rings out of their completion queues.
-func (p *Pair) detach(n int, ghost bool) {
-	for _, a := range p.rings[:n] {
-		a.queue.Detach(a.rooms, p.kernel.Key, ghost)
+// detach gives the rooms of rings back.
+func detach(rings []attached) {
+	for _, a := range rings {
+		a.queue.Detach(a.rooms)
 	}
 }
 
@@ -224,9 +224,16 @@ func (p *Pair) Destroy() error {
 	p.state = destroyed
 	p.allow(ErrDestroyed)
 	defer p.dev.Drop(p)
-	err := p.dev.DestroyQP(p.kernel, func() { p.detach(len(p.rings), false) })
+	err := p.dev.DestroyQP(p.kernel, func() {
+		for _, a := range p.rings {
+			a.queue.Purge(p.kernel.Key)
+		}
+		detach(p.rings[:])
+	})
 	if err != nil {
-		p.detach(len(p.rings), true)
+		for _, a := range p.rings {
+			a.queue.Abandon(a.rooms)
+		}
 		p.dev.Keep(p.mem, nil)
 		return fmt.Errorf("destroy queue pair: %w", err)
 	}
