@@ -116,10 +116,10 @@ func pollOnly(t *testing.T, q *cq.Queue, n int) {
 // failure.
 func TestSolicitedOnly(t *testing.T) {
 	network := softnic.NewNetwork()
-	a, pa := self(t, softnic.Config{Network: network})
+	a := mlx5test.NewHost(t, softnic.Config{Network: network})
 	b := mlx5test.NewHost(t, softnic.Config{Network: network})
 	pb := b.Pair(qp.Config{Sends: 4, Receives: 8})
-	pa = a.Pair(qp.Config{Sends: 8})
+	pa := a.Pair(qp.Config{Sends: 8})
 	require.NoError(t, pa.Connect(region.Local, pb.Endpoint()))
 	require.NoError(t, pb.Connect(region.Local, pa.Endpoint()))
 	var calls atomic.Int32
