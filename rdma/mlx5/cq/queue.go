@@ -168,12 +168,12 @@ func (q *Queue) Abandon(ledger.Rooms) {
 	q.pairs--
 }
 
-// Purge takes the completions of the queue pair at key that were not polled out
-// of the queue. The kernel has destroyed it. It is for package qp.
-func (q *Queue) Purge(key device.Key) {
+// Purge takes the completions of a queue pair that were not polled out of the
+// queue. The kernel has destroyed it. It is for package qp.
+func (q *Queue) Purge(pair device.QP) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.purge(key)
+	q.purge(pair.Key)
 }
 
 // failure is why the queue will deliver nothing more, or nil.

@@ -226,7 +226,7 @@ func (p *Pair) Destroy() error {
 	defer p.dev.Drop(p)
 	err := p.dev.DestroyQP(p.kernel, func() {
 		for _, a := range p.rings {
-			a.queue.Purge(p.kernel.Key)
+			a.queue.Purge(p.kernel)
 		}
 		detach(p.rings[:])
 	})
