@@ -90,6 +90,23 @@ func TestExchange(t *testing.T) {
 	require.Equal(t, Result{Peer: wantDialer, Version: 1, Features: 2}, l.r)
 }
 
+// TestAnswerIsLowered: what the listener says has the dialer's smaller values already.
+func TestAnswerIsLowered(t *testing.T) {
+	near, far := net.Pipe()
+	go run(context.Background(), far, false)
+	small := message(func(m *Message) { m.Endpoint.MTU, m.Size = verbs.MTU256, MinSize })
+	_, err := near.Write(hello{Message: small, min: 1, max: 1}.bytes())
+	require.NoError(t, err)
+	b := make([]byte, lenHello)
+	_, err = io.ReadFull(near, b)
+	require.NoError(t, err)
+	h, err := parseHello(b)
+	require.NoError(t, err)
+	require.Equal(t, verbs.MTU256, h.Endpoint.MTU)
+	require.Equal(t, uint32(MinSize), h.Size)
+	near.Close()
+}
+
 func TestRefusals(t *testing.T) {
 	good := message(nil)
 	infiniBand := message(func(m *Message) { m.Endpoint.LinkLayer, m.Endpoint.LID = verbs.LinkInfiniBand, 7 })

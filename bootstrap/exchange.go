@@ -38,8 +38,8 @@ type Result struct {
 // connect the queue pair and post local.Receives receives before it returns.
 //
 // If Dial fails the listener knows or finds nc closed: nc is the caller's to close, and
-// so is what connect made. Once it succeeds nc has no deadline and no unread byte of
-// the exchange.
+// so is what connect made. Once it succeeds nc has no deadline that Dial set and no
+// unread byte of the exchange.
 func (x Exchange) Dial(ctx context.Context, nc net.Conn, local Message, connect func(peer Message) error) (Result, error) {
 	var r Result
 	err := x.run(ctx, nc, func(s *session) (err error) {
@@ -97,13 +97,10 @@ func (x Exchange) run(ctx context.Context, nc net.Conn, side func(*session) erro
 			err = ctx.Err()
 		}
 	}
-	if err != nil {
-		if ctx.Err() != nil {
-			return fmt.Errorf("%w: %w", ctx.Err(), err)
-		}
-		return err
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("%w: %w", ctx.Err(), err)
 	}
-	return nc.SetDeadline(time.Time{})
+	return err
 }
 
 // session is one exchange under way.

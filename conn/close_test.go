@@ -124,6 +124,50 @@ func TestCloseUnblocks(t *testing.T) {
 	})
 }
 
+// TestCloseUnblocksFrozen: also when nothing moves any more.
+func TestCloseUnblocksFrozen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPair(t, setup{noControl: true, config: func(c *Config) { c.Linger = time.Hour }})
+		p.qa.set(func() { p.qa.holdSends = true })
+		errs := make(chan error, 2)
+		go func() { _, err := p.a.Read(make([]byte, 1)); errs <- err }()
+		go func() { _, err := p.a.Write(make([]byte, 1<<20)); errs <- err }()
+		synctest.Wait()
+		start := time.Now()
+		go p.a.Close()
+		require.ErrorIs(t, <-errs, net.ErrClosed)
+		require.ErrorIs(t, <-errs, net.ErrClosed)
+		require.Zero(t, time.Since(start))
+		synctest.Wait()
+	})
+}
+
+// TestCloseNothingToWaitFor: Close is done at once where waiting would be for nothing.
+func TestCloseNothingToWaitFor(t *testing.T) {
+	for name, prepare := range map[string]func(p *pair){
+		"nothing written": func(p *pair) {},
+		"peer stopped reading": func(p *pair) {
+			p.a.Write(make([]byte, 400))
+			p.b.CloseRead()
+		},
+		"peer closed": func(p *pair) {
+			p.b.Close()
+			p.qa.set(func() { p.qa.holdSends = true })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPair(t, setup{noControl: true, receives: 5, size: 100, sends: 4})
+				prepare(p)
+				start := time.Now()
+				require.NoError(t, p.a.Close())
+				<-p.a.Released()
+				require.Zero(t, time.Since(start))
+			})
+		})
+	}
+}
+
 // TestAfterClose is what every method does on a closed connection.
 func TestAfterClose(t *testing.T) {
 	p := newPair(t, setup{})
@@ -352,8 +396,14 @@ func TestLinger(t *testing.T) {
 }
 
 func TestAbort(t *testing.T) {
-	p := newPair(t, setup{receives: 5, size: 100, sends: 4})
-	_, err := p.a.Write(make([]byte, 400))
+	p := newPair(t, setup{})
+	require.NoError(t, p.a.Abort())
+	require.Zero(t, p.qa.posted, "nothing is sent")
+	_, err := p.b.Read(make([]byte, 1))
+	require.ErrorIs(t, err, syscall.ECONNRESET)
+
+	p = newPair(t, setup{receives: 5, size: 100, sends: 4})
+	_, err = p.a.Write(make([]byte, 400))
 	require.NoError(t, err)
 	require.NoError(t, p.a.Close()) // goes on in the background
 	require.NoError(t, p.a.Abort())

@@ -45,6 +45,7 @@ func TestDeadlineMoves(t *testing.T) {
 		synctest.Wait()
 		require.NoError(t, p.a.SetReadDeadline(start.Add(time.Hour)))
 		time.Sleep(2 * time.Second)
+		p.a.expire(&p.a.rd) // the timer of an earlier deadline, which fires late
 		select {
 		case err := <-done:
 			t.Fatalf("ended early: %v", err)

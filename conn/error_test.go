@@ -6,6 +6,7 @@ import (
 	"net"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/farwire/farwire/rdma/verbs"
@@ -152,25 +153,44 @@ func TestHangupAfterFIN(t *testing.T) {
 // TestHangupOvertakes: the end of the control connection is seen before the FIN that
 // was sent before it.
 func TestHangupOvertakes(t *testing.T) {
-	p := newPair(t, setup{})
-	done := make(chan error)
-	go func() { _, err := p.a.Read(make([]byte, 1)); done <- err }()
-	parked(t, p.a, &p.a.rd)
-	p.qb.set(func() { p.qb.holdSends = true })
-	require.NoError(t, p.b.CloseWrite())
-	p.cb.Close()
-	p.qb.set(func() { p.qb.holdSends = false })
-	require.Equal(t, io.EOF, <-done)
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t, setup{})
+			done := make(chan error, 1)
+			go func() { _, err := p.a.Read(make([]byte, 1)); done <- err }()
+			p.qb.set(func() { p.qb.holdSends = true })
+			require.NoError(t, p.b.CloseWrite())
+			start := time.Now()
+			p.cb.Close()
+			synctest.Wait() // the end has been seen
+			if late {
+				require.ErrorIs(t, <-done, errHangup)
+				require.Equal(t, hangupGrace, time.Since(start))
+				return
+			}
+			p.qb.set(func() { p.qb.holdSends = false })
+			require.Equal(t, io.EOF, <-done)
+		})
+	}
 }
 
 // TestHangupWhileLingering: nobody is left to send to.
 func TestHangupWhileLingering(t *testing.T) {
-	p := newPair(t, setup{receives: 5, size: 100, sends: 4})
-	_, err := p.a.Write(make([]byte, 400))
-	require.NoError(t, err)
-	require.NoError(t, p.a.Close())
-	p.cb.Close()
-	<-p.a.Released()
+	for _, fin := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t, setup{receives: 5, size: 100, sends: 4})
+			_, err := p.a.Write(make([]byte, 400))
+			require.NoError(t, err)
+			if fin {
+				require.NoError(t, p.b.CloseWrite())
+			}
+			require.NoError(t, p.a.Close())
+			start := time.Now()
+			p.cb.Close()
+			<-p.a.Released()
+			require.Zero(t, time.Since(start))
+		})
+	}
 }
 
 func TestControlBytes(t *testing.T) {

@@ -45,6 +45,7 @@ type fakeQueue struct {
 	failPost       error // PostSend fails
 	failReceive    error // PostReceive fails
 	failArm        error
+	beforeArm      func() // called by the next Arm, before it takes effect
 	closeErr       error
 	closed, maxOut int
 	out            int // sends without completion
@@ -156,6 +157,10 @@ func (q *fakeQueue) Arm() error {
 	if q.failArm != nil {
 		return q.failArm
 	}
+	if f := q.beforeArm; f != nil {
+		q.beforeArm = nil
+		f()
+	}
 	q.armed = true
 	if len(q.cq) > 0 && !q.armMisses {
 		q.fire()
@@ -258,6 +263,13 @@ func (q *fakeQueue) receive() uint64 {
 	r := q.receives[0]
 	q.receives = append(q.receives[:0], q.receives[1:]...)
 	return r.id
+}
+
+// completeOne lets one send complete that holdDone has held back.
+func (q *fakeQueue) completeOne() {
+	e := q.held[0]
+	q.held = q.held[1:]
+	q.complete(e)
 }
 
 // inject makes a message arrive that no Conn would send.

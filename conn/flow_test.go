@@ -197,6 +197,15 @@ func TestFlowRefuses(t *testing.T) {
 	}
 }
 
+// TestFlowStopAfterFIN: who has said all needs no STOP.
+func TestFlowStopAfterFIN(t *testing.T) {
+	f := newFlow(Reserve+2, Reserve+2)
+	f.stopWanted = true
+	require.True(t, f.controlDue(false))
+	require.NoError(t, f.receive(0, immFIN))
+	require.False(t, f.controlDue(false))
+}
+
 // FuzzFlow receives anything at all: the counts never get out of bounds.
 func FuzzFlow(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 0, 1}, uint8(3))

@@ -96,12 +96,9 @@ func (c *Conn) receive(i int, e *Completion) {
 		return
 	}
 	c.moves++
-	switch {
-	case n == 0:
+	if n == 0 {
 		c.repost(i)
-	case c.in.stopped:
-		c.repostData(i)
-	default:
+	} else {
 		c.in.push(span{slot: i, end: n})
 		c.stats.BytesReceived += uint64(n)
 	}

@@ -34,23 +34,17 @@ func (in *incoming) push(s span) { in.arrived.push(s) }
 
 func (in *incoming) bytes(s span) []byte { return in.bufs[s.slot].Bytes[s.start:s.end] }
 
-// keep puts back what is left of the span that was popped last.
+// keep puts back what is left of the span that was popped last. If that is nothing it
+// posts the receive again, and lets the peer use it.
 func (c *Conn) keep(s span) {
-	if s.start < s.end && !c.in.stopped {
+	if s.start < s.end {
 		c.in.arrived.pushFront(s)
-	} else {
-		c.repostData(s.slot)
-	}
-}
-
-// repostData posts a receive again whose bytes are not needed any more, and lets the
-// peer use it.
-func (c *Conn) repostData(i int) {
-	if c.repost(i) {
+	} else if c.repost(s.slot) {
 		c.flow.free()
 	}
 }
 
+// repost posts receive i again, unless there is no point in it any more.
 func (c *Conn) repost(i int) bool {
 	if c.err != nil || c.finished {
 		return false
@@ -63,15 +57,10 @@ func (c *Conn) repost(i int) bool {
 	return true
 }
 
-// stopReading drops what has arrived and tells the peer that no more is wanted.
+// stopReading tells the peer that no more is wanted. What has arrived, and what is on
+// its way, is just left where it is.
 func (c *Conn) stopReading() {
-	if c.in.stopped {
-		return
-	}
 	c.in.stopped = true
 	c.flow.stopWanted = true
-	for c.in.arrived.len() > 0 {
-		c.repostData(c.in.arrived.pop().slot)
-	}
 	c.rd.signal()
 }

@@ -33,6 +33,96 @@ func TestCoalesce(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, want.Bytes(), got)
 	require.LessOrEqual(t, p.a.Stats().MessagesSent, uint64(eager+2))
+
+	p.qa.set(func() { p.qa.holdDone = true }) // and all over again
+	before := p.a.Stats().MessagesSent
+	for range 10 {
+		_, err = p.a.Write([]byte("y"))
+		require.NoError(t, err)
+	}
+	require.Equal(t, before+eager, p.a.Stats().MessagesSent)
+}
+
+// TestTailLeaves: a message that is not full leaves with the first completion, however
+// many are in flight.
+func TestTailLeaves(t *testing.T) {
+	p := newPair(t, setup{size: 100})
+	p.qa.set(func() { p.qa.holdDone = true })
+	_, err := p.a.Write(make([]byte, 510))
+	require.NoError(t, err)
+	require.Equal(t, uint64(5), p.a.Stats().MessagesSent)
+	p.qa.set(p.qa.completeOne)
+	_, err = io.ReadFull(p.b, make([]byte, 510))
+	require.NoError(t, err)
+}
+
+// TestMissedEvent: a completion comes between the last look and Arm, which gives no
+// event for it.
+func TestMissedEvent(t *testing.T) {
+	p := newPair(t, setup{armMisses: true})
+	p.qa.set(func() {
+		p.qa.holdDone = true
+		p.qa.beforeArm = p.qa.completeOne
+	})
+	for range eager + 1 {
+		_, err := p.a.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	_, err := io.ReadFull(p.b, make([]byte, eager+1))
+	require.NoError(t, err)
+}
+
+// TestFillingStays: a message is not posted while bytes are copied into it.
+func TestFillingStays(t *testing.T) {
+	p := newPair(t, setup{})
+	p.qa.set(func() { p.qa.holdDone = true })
+	for range eager + 1 {
+		_, err := p.a.Write([]byte("x"))
+		require.NoError(t, err)
+	}
+	p.a.mu.Lock()
+	p.a.out.filling = true
+	p.a.mu.Unlock()
+	p.qa.set(func() { p.qa.holdDone = false })
+	p.a.mu.Lock()
+	p.a.progress()
+	require.Zero(t, p.a.out.inFlight)
+	require.True(t, p.a.out.unsent())
+	p.a.out.filling = false
+	p.a.flush()
+	p.a.mu.Unlock()
+	_, err := io.ReadFull(p.b, make([]byte, eager+1))
+	require.NoError(t, err)
+}
+
+// TestControlsStayInTheirRoom: grants wait for the send queue, which New was promised
+// room for Reserve control messages in. newPair checks the room.
+func TestControlsStayInTheirRoom(t *testing.T) {
+	p := newPair(t, setup{sends: 1, receives: 5, size: 100})
+	p.qa.set(func() { p.qa.holdDone = true })
+	errs := make(chan error, 2)
+	go func() { _, err := p.b.Write(make([]byte, 10_000)); errs <- err }()
+	go func() { _, err := io.ReadFull(p.a, make([]byte, 10_000)); errs <- err }()
+	parked(t, p.a, &p.a.rd)
+	parked(t, p.b, &p.b.wr)
+	require.Equal(t, Reserve, p.qa.maxOut)
+	p.qa.set(func() { p.qa.holdDone = false })
+	for range cap(errs) {
+		require.NoError(t, <-errs)
+	}
+}
+
+// TestUncork: what WriteBuffers had taken when it failed is sent.
+func TestUncork(t *testing.T) {
+	p := newPair(t, setup{})
+	_, err := p.a.write([]byte("head"), true)
+	require.NoError(t, err)
+	require.Zero(t, p.a.Stats().MessagesSent)
+	require.NoError(t, p.a.SetWriteDeadline(time.Unix(1, 0)))
+	_, err = p.a.WriteBuffers(net.Buffers{[]byte("more"), []byte("tail")})
+	isTimeout(t, err)
+	_, err = io.ReadFull(p.b, make([]byte, 4))
+	require.NoError(t, err)
 }
 
 // TestWriteKeepsNothing: the caller's slice is free once Write has returned.
@@ -211,7 +301,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // TestWriteToWhileClosing: the memory stays until the writer has returned.
 func TestWriteToWhileClosing(t *testing.T) {
-	p := newPair(t, setup{})
+	p := newPair(t, setup{noControl: true})
 	_, err := p.b.Write([]byte("abc"))
 	require.NoError(t, err)
 	in, out := make(chan bool), make(chan bool)
