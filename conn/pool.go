@@ -23,7 +23,7 @@ type PoolConfig struct {
 	// less than Size.
 	SlabSize int
 
-	// Limit is the most bytes ever registered at one time. 0 means 256 MiB.
+	// Limit is the most bytes ever registered at one time. 0 means no limit.
 	Limit int
 }
 
@@ -35,14 +35,16 @@ type Slab struct {
 	Free func() // gives it back; called once
 }
 
-// Pool shares registered memory between connections. Its methods may be called by many
-// goroutines at once.
+// Pool shares registered memory between connections. What Get and Release cost does not
+// depend on how many there are. Its methods may be called by many goroutines at once.
 type Pool struct {
 	cfg PoolConfig
 
 	mu     sync.Mutex
-	slabs  []*slab
-	inUse  int
+	avail  []*slab // slabs with a free buffer
+	slabs  int
+	free   int // buffers that are not leased
+	idle   int // slabs all of whose buffers are free
 	closed bool
 }
 
@@ -55,8 +57,8 @@ type PoolStats struct {
 
 type slab struct {
 	Slab
-	buffers int
-	free    []int
+	at   int   // index in Pool.avail
+	free []int // buffers that are not leased
 }
 
 // NewPool returns an empty pool. It registers nothing until Get is called.
@@ -68,9 +70,6 @@ func NewPool(cfg PoolConfig) *Pool {
 		cfg.SlabSize = 1 << 20
 	}
 	cfg.SlabSize = max(cfg.SlabSize, cfg.Size)
-	if cfg.Limit == 0 {
-		cfg.Limit = 256 << 20
-	}
 	return &Pool{cfg: cfg}
 }
 
@@ -96,46 +95,75 @@ func (p *Pool) Get(n int) (*Lease, error) {
 	if p.closed {
 		return nil, errPoolClosed
 	}
-	for p.free() < n {
-		if err := p.grow(); err != nil {
-			free := p.shrink()
-			defer release(free)
-			return nil, fmt.Errorf("conn: lease %d buffers of %d bytes, %d in use: %w", n, p.cfg.Size, p.inUse, err)
-		}
-	}
 	l := &Lease{pool: p, Buffers: make([]Buffer, 0, n), where: make([]place, 0, n)}
-	for _, s := range p.slabs {
-		for len(s.free) > 0 && len(l.Buffers) < n {
-			i := s.free[len(s.free)-1]
-			s.free = s.free[:len(s.free)-1]
-			l.Buffers = append(l.Buffers, s.buffer(i, p.cfg.Size))
-			l.where = append(l.where, place{s, i})
+	for len(l.Buffers) < n {
+		if err := p.lease(l); err != nil {
+			defer release(p.takeBack(l))
+			return nil, fmt.Errorf("conn: lease %d buffers of %d bytes, %d in use: %w", n, p.cfg.Size, p.inUse()-len(l.where), err)
 		}
 	}
-	p.inUse += n
 	return l, nil
+}
+
+// lease adds one buffer to l.
+func (p *Pool) lease(l *Lease) error {
+	if len(p.avail) == 0 {
+		if err := p.grow(); err != nil {
+			return err
+		}
+	}
+	s := p.avail[len(p.avail)-1]
+	if len(s.free) == p.perSlab() {
+		p.idle--
+	}
+	i := s.free[len(s.free)-1]
+	s.free = s.free[:len(s.free)-1]
+	p.free--
+	if len(s.free) == 0 {
+		p.remove(s)
+	}
+	l.Buffers = append(l.Buffers, s.buffer(i, p.cfg.Size))
+	l.where = append(l.where, place{s, i})
+	return nil
 }
 
 // Release gives the buffers back. Nothing may use them any more. Only the first call
 // counts.
-func (l *Lease) Release() { l.once.Do(l.release) }
+func (l *Lease) Release() {
+	l.once.Do(func() {
+		l.pool.mu.Lock()
+		unused := l.pool.takeBack(l)
+		l.pool.mu.Unlock()
+		release(unused)
+	})
+}
 
-func (l *Lease) release() {
-	l.pool.mu.Lock()
+// takeBack takes the buffers of l back. It returns the slabs that are not needed any
+// more: all that are unused but one, so that connections that come and go do not
+// register anew.
+func (p *Pool) takeBack(l *Lease) (unused []*slab) {
 	for _, w := range l.where {
-		w.slab.free = append(w.slab.free, w.index)
+		s := w.slab
+		if len(s.free) == 0 {
+			p.add(s)
+		}
+		s.free = append(s.free, w.index)
+		p.free++
+		if len(s.free) < p.perSlab() {
+			continue
+		}
+		if p.idle++; p.idle > 1 || p.closed {
+			unused = append(unused, p.drop(s))
+		}
 	}
-	l.pool.inUse -= len(l.where)
-	free := l.pool.shrink()
-	l.pool.mu.Unlock()
-	release(free)
+	return unused
 }
 
 // Stats returns the state of the pool.
 func (p *Pool) Stats() PoolStats {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return PoolStats{Slabs: len(p.slabs), Registered: len(p.slabs) * p.cfg.SlabSize, InUse: p.inUse}
+	return PoolStats{Slabs: p.slabs, Registered: p.slabs * p.cfg.SlabSize, InUse: p.inUse()}
 }
 
 // Close gives back the memory of the pool and makes Get fail. Memory that is leased is
@@ -143,53 +171,60 @@ func (p *Pool) Stats() PoolStats {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
-	free := p.shrink()
-	p.mu.Unlock()
-	release(free)
-}
-
-func (p *Pool) free() int {
-	n := 0
-	for _, s := range p.slabs {
-		n += len(s.free)
+	var unused []*slab
+	for _, s := range p.avail {
+		if len(s.free) == p.perSlab() {
+			unused = append(unused, p.drop(s))
+			break // there is no second one
+		}
 	}
-	return n
+	p.mu.Unlock()
+	release(unused)
 }
 
+func (p *Pool) perSlab() int { return p.cfg.SlabSize / p.cfg.Size }
+func (p *Pool) inUse() int   { return p.slabs*p.perSlab() - p.free }
+
+// grow adds a slab.
 func (p *Pool) grow() error {
-	if (len(p.slabs)+1)*p.cfg.SlabSize > p.cfg.Limit {
+	if p.cfg.Limit > 0 && (p.slabs+1)*p.cfg.SlabSize > p.cfg.Limit {
 		return fmt.Errorf("%w (%d bytes)", ErrPoolLimit, p.cfg.Limit)
 	}
-	reg, err := p.cfg.Register(p.cfg.SlabSize)
+	memory, err := p.cfg.Register(p.cfg.SlabSize)
 	if err != nil {
 		return err
 	}
-	s := &slab{Slab: reg, buffers: p.cfg.SlabSize / p.cfg.Size}
-	for i := range s.buffers {
-		s.free = append(s.free, s.buffers-1-i)
+	s := &slab{Slab: memory}
+	for i := range p.perSlab() {
+		s.free = append(s.free, p.perSlab()-1-i)
 	}
-	p.slabs = append(p.slabs, s)
+	p.slabs++
+	p.idle++
+	p.free += len(s.free)
+	p.add(s)
 	return nil
 }
 
-// shrink removes the slabs that are not in use, but for one, so that connections that
-// come and go do not register anew. It returns those removed.
-func (p *Pool) shrink() []*slab {
-	var keep, free []*slab
-	spare := p.closed
-	for _, s := range p.slabs {
-		switch {
-		case len(s.free) < s.buffers:
-			keep = append(keep, s)
-		case !spare:
-			spare = true
-			keep = append(keep, s)
-		default:
-			free = append(free, s)
-		}
-	}
-	p.slabs = keep
-	return free
+// drop forgets a slab that is not used.
+func (p *Pool) drop(s *slab) *slab {
+	p.remove(s)
+	p.slabs--
+	p.idle--
+	p.free -= len(s.free)
+	return s
+}
+
+// add and remove keep the list of slabs with a free buffer.
+func (p *Pool) add(s *slab) {
+	s.at = len(p.avail)
+	p.avail = append(p.avail, s)
+}
+
+func (p *Pool) remove(s *slab) {
+	last := p.avail[len(p.avail)-1]
+	p.avail[s.at], last.at = last, s.at
+	p.avail[len(p.avail)-1] = nil
+	p.avail = p.avail[:len(p.avail)-1]
 }
 
 func release(slabs []*slab) {

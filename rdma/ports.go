@@ -155,7 +155,7 @@ func (p *port) pool(size int) *conn.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pools[size] == nil {
-		p.pools[size] = conn.NewPool(conn.PoolConfig{Register: p.register, Size: size, Limit: 64 << 30})
+		p.pools[size] = conn.NewPool(conn.PoolConfig{Register: p.register, Size: size})
 	}
 	return p.pools[size]
 }
