@@ -55,6 +55,11 @@ func Parse(b []byte) (Request, error) {
 	return Request{b[:length:length]}, nil
 }
 
+// CommandLength is the length, in bytes, that the header in b gives: how much of
+// a command must be copied from its caller before [Parse] judges it. b has
+// HeaderSize bytes or more.
+func CommandLength(b []byte) int { return int(binary.NativeEndian.Uint16(b[hdrLength:])) }
+
 // Object returns the object id.
 func (r Request) Object() uint16 { return binary.NativeEndian.Uint16(r.b[hdrObject:]) }
 

@@ -13,6 +13,7 @@ import (
 type call struct {
 	file          *file
 	nic           *NIC
+	caller        Caller // nil: this process
 	mem           memory
 	req           uapi.Request
 	name          string

@@ -57,7 +57,10 @@ func (c *call) getContextLegacy(inv uapi.Invoke) error {
 		return c.endContext(err)
 	}
 	f := c.file
-	e := f.newEvents(asyncRecord)
+	e, err := c.newEvents(asyncRecord)
+	if err != nil {
+		return c.endContext(err)
+	}
 	f.async = e
 	err = out(c, inv.Reply, uapi.GetContextResp{AsyncFD: uint32(e.fd), NumCompVectors: completionVectors})
 	if err != nil {
@@ -144,7 +147,10 @@ func (c *call) allocAsync() error {
 		return err
 	}
 	f := c.file
-	e := f.newEvents(asyncRecord)
+	e, err := c.newEvents(asyncRecord)
+	if err != nil {
+		return err
+	}
 	if f.async == nil {
 		f.async = e
 	}
@@ -159,7 +165,10 @@ func (c *call) createChannel(inv uapi.Invoke) error {
 	if _, err := core[uapi.CreateCompChannel](c, inv.Core); err != nil {
 		return err
 	}
-	e := c.file.newEvents(completionRecord)
+	e, err := c.newEvents(completionRecord)
+	if err != nil {
+		return err
+	}
 	if err := out(c, inv.Reply, uapi.CreateCompChannelResp{FD: uint32(e.fd)}); err != nil {
 		c.file.dropEvents(e)
 		return err

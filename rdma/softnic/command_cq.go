@@ -94,10 +94,8 @@ func (c *call) asyncFile(id uint16) (*eventFile, error) {
 	if a == nil {
 		return c.file.async, nil
 	}
-	for e := range c.file.events {
-		if e.fd == int(a.Data()) && e.size == asyncRecord {
-			return e, nil
-		}
+	if e := c.eventsOf(int(a.Data()), asyncRecord); e != nil {
+		return e, nil
 	}
 	return nil, refuse(ebadf, "event file %d", a.Data())
 }
@@ -122,7 +120,7 @@ func (c *call) newCQ(r cqRequest) (*cq, uint32, error) {
 	q := &cq{mem: c.mem, user: r.user, async: r.async, buf: udata.BufAddr, record: udata.RecordAddr,
 		entrySize: udata.EntrySize, ignore: r.flags&uapi.CQIgnoreOverrun != 0}
 	if r.channel != -1 {
-		if q.channel = f.channel(int(r.channel)); q.channel == nil {
+		if q.channel = c.eventsOf(int(r.channel), completionRecord); q.channel == nil {
 			return nil, 0, refuse(ebadf, "completion channel %d", r.channel)
 		}
 	}
@@ -143,6 +141,7 @@ func (c *call) newCQ(r cqRequest) (*cq, uint32, error) {
 	if q.charge, err = c.pinQueue(q.buf, uint64(q.entries)*uint64(q.entrySize), q.record); err != nil {
 		return nil, 0, err
 	}
+	c.markUnarmed(q)
 	n.addCQ(q)
 	h := f.objects.add(uapi.ObjectCQ, q)
 	// The kernel writes the number without asking how much room there is.
@@ -194,11 +193,11 @@ func (c *call) checkCQUdata(u prm.CreateCQRequest, q *cq, page uapi.Attr) error 
 func (c *call) pinQueue(buf, size, record uint64) (charge int64, err error) {
 	f := c.file
 	if size > 0 {
-		if charge, err = f.pin(buf, size, true); err != nil {
+		if charge, err = f.pin(c.mem, buf, size, true); err != nil {
 			return 0, err
 		}
 	}
-	more, err := f.pin(record, prm.RecordSize, true)
+	more, err := f.pin(c.mem, record, prm.RecordSize, true)
 	if err != nil {
 		f.unpin(charge)
 		return 0, err

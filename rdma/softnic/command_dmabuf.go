@@ -43,6 +43,9 @@ func (c *call) registerDmabuf() error {
 	if err := c.checkRegion(offset, iova, length, uint32(access)); err != nil {
 		return err
 	}
+	if c.caller != nil {
+		return refuse(enotsup, "descriptor of another process")
+	}
 	addr, release, err := mapDescriptor(int(int32(fd)), offset, length, uint32(access)&uapi.AccessLocalWrite != 0)
 	if err != nil {
 		var errno syscall.Errno

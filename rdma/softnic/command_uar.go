@@ -22,19 +22,29 @@ func (f *file) allocStatic(total, lowLatency uint32) error {
 	for range pages {
 		u := n.takePage()
 		if u == nil {
-			for _, u := range f.staticPages {
-				delete(n.pages, u.index)
-				u.put()
-			}
-			f.staticPages = nil
+			f.dropStatic()
 			return refuse(enomem, "%d doorbell pages", n.count.UARs)
 		}
 		u.static = true
+		u.offset = prm.MapOffset(prm.MapRegular, uint32(len(f.staticPages)), pageSize())
 		f.staticPages = append(f.staticPages, u)
+		if err := f.share(u); err != nil {
+			f.dropStatic()
+			return err
+		}
 	}
 	f.registers = make([]int, pages*prm.UserRegisters)
 	f.lowLatency = int(lowLatency)
 	return nil
+}
+
+// dropStatic gives the pages of a context in static mode back.
+func (f *file) dropStatic() {
+	for _, u := range f.staticPages {
+		delete(f.nic.pages, u.index)
+		u.put()
+	}
+	f.staticPages = nil
 }
 
 // takePage makes a page with a free number, or returns nil.
@@ -113,6 +123,11 @@ func (c *call) allocUAR() error {
 	}
 	u.nonCached = kind == prm.UARTypeNonCached
 	u.offset = f.freeOffset()
+	if err := f.share(u); err != nil {
+		delete(n.pages, u.index)
+		u.put()
+		return err
+	}
 	f.mapped[u.offset] = u
 	h := f.objects.add(prm.ObjectUAR, u)
 	c.created(prm.AttrUARHandle, uint64(h))

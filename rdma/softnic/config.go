@@ -56,6 +56,10 @@ type Config struct {
 	// bf_reg_size is 0.
 	NoBlueFlame bool
 
+	// RoCEv2Only leaves RoCE v1 out of the GID table, so that index 0 can be
+	// used. This NIC cannot send by a GID of RoCE v1.
+	RoCEv2Only bool
+
 	// OldCQE limits completion queue entries to version 0, in which the
 	// user index is not reported.
 	OldCQE bool

@@ -31,6 +31,7 @@ type cq struct {
 
 	armed         bool
 	armSolicited  bool
+	armedWith     uint32 // the value of the record
 	sequence      uint32 // events raised; arms must carry its low two bits
 	announced     uint32 // produced at the last event
 	lastSolicited uint32 // produced after the last solicited or failed completion
@@ -148,7 +149,7 @@ func (c *cq) arm(value uint32) {
 		return
 	}
 	n.count.Arms++
-	c.armed, c.armSolicited = true, solicited
+	c.armed, c.armSolicited, c.armedWith = true, solicited, value
 	// A completion from ci on that no event has announced raises one at once:
 	// it came between the last poll and the arm. One announced already does not.
 	last := c.produced
@@ -164,7 +165,7 @@ func (c *cq) arm(value uint32) {
 // rearm reads the arm doorbell record of a queue whose doorbell may have been
 // overwritten by another queue's, which share the register.
 func (c *cq) rearm() {
-	if c.armed || c.channel == nil {
+	if c.channel == nil {
 		return
 	}
 	v, ok := c.mem.Load32(c.record + 4*prm.RecordArm)
@@ -172,6 +173,9 @@ func (c *cq) rearm() {
 		return
 	}
 	value := prm.BE32(v)
+	if c.armed && value == c.armedWith {
+		return
+	}
 	if sn, _, _, ok := prm.ParseArm(value); ok && uint32(sn) == c.sequence&3 {
 		c.arm(value)
 	}

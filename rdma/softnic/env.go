@@ -38,6 +38,7 @@ func ConfigFromEnv() (*Config, error) {
 //	mtu=N           active MTU: 256, 512, 1024, 2048 or 4096
 //	uar=dynamic|static
 //	                how doorbell pages are handed out
+//	roce=both|v2    versions of RoCE in the GID table
 //	bf=on|off       BlueFlame (write combining) offered
 //	cqe=0|1         version of completion queue entries offered
 //	kernel=new|old  kernel interface: current, or that of 5.4
@@ -107,6 +108,7 @@ var settings = map[string]setting{
 		c.MTU = verbs.MTU(i + 1)
 	}),
 	"uar":    oneOf([]string{"dynamic", "static"}, func(c *Config, i int) { c.StaticUAR = i == 1 }),
+	"roce":   oneOf([]string{"both", "v2"}, func(c *Config, i int) { c.RoCEv2Only = i == 1 }),
 	"bf":     oneOf([]string{"on", "off"}, func(c *Config, i int) { c.NoBlueFlame = i == 1 }),
 	"cqe":    oneOf([]string{"0", "1"}, func(c *Config, i int) { c.OldCQE = i == 0 }),
 	"kernel": oneOf([]string{"new", "old"}, func(c *Config, i int) { c.OldKernel = i == 1 }),

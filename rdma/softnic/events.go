@@ -30,7 +30,8 @@ type eventFile struct {
 	expired  bool // the read deadline has passed
 	deadline *time.Timer
 
-	closing func() // called once by Close, without mu
+	closing func()    // called once by Close, without mu
+	sink    EventSink // nil: records are read from queue
 }
 
 func newEventFile(size, fd int) *eventFile {
@@ -46,6 +47,10 @@ func (e *eventFile) raise(ev event) {
 	if e.closed || e.removed {
 		return
 	}
+	if e.sink != nil {
+		e.sink.Put(ev.append(nil, e.size))
+		return
+	}
 	e.queue = append(e.queue, ev)
 	e.cond.Signal()
 }
@@ -55,6 +60,9 @@ func (e *eventFile) raise(ev event) {
 func (e *eventFile) forget(owner any) (unread uint32) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.sink != nil {
+		return e.takeBack(owner)
+	}
 	kept := e.queue[:0]
 	for _, ev := range e.queue {
 		if ev.owner == owner {
@@ -72,6 +80,9 @@ func (e *eventFile) forget(owner any) (unread uint32) {
 func (e *eventFile) remove() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.sink != nil && !e.removed && !e.closed {
+		e.sink.Close()
+	}
 	e.removed = true
 	e.cond.Broadcast()
 }
@@ -104,12 +115,18 @@ func (e *eventFile) take(p []byte) int {
 	n := copy(e.queue, e.queue[1:])
 	e.queue[n] = event{}
 	e.queue = e.queue[:n]
-	binary.NativeEndian.PutUint64(p, ev.element)
-	if e.size > 8 {
-		binary.NativeEndian.PutUint32(p[8:], ev.kind)
-		binary.NativeEndian.PutUint32(p[12:], 0)
-	}
+	ev.append(p[:0], e.size)
 	return e.size
+}
+
+// append appends the record of size bytes.
+func (ev event) append(p []byte, size int) []byte {
+	p = binary.NativeEndian.AppendUint64(p, ev.element)
+	if size > 8 {
+		p = binary.NativeEndian.AppendUint32(p, ev.kind)
+		p = binary.NativeEndian.AppendUint32(p, 0)
+	}
+	return p
 }
 
 func (e *eventFile) error(err error) error {
@@ -172,6 +189,9 @@ func (e *eventFile) shut() bool {
 	if e.deadline != nil {
 		e.deadline.Stop()
 		e.deadline = nil
+	}
+	if e.sink != nil && !e.removed {
+		e.sink.Close()
 	}
 	e.closed = true
 	e.queue = nil

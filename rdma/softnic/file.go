@@ -6,7 +6,6 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/uapi"
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -14,8 +13,9 @@ import (
 // file is one open user-verbs file of the NIC and its user context. Its fields
 // but commands are guarded by NIC.mu.
 type file struct {
-	nic *NIC
-	mem memory
+	nic   *NIC
+	mem   memory // of the process that has the NIC; nil if commands say whose they are
+	pages Pages  // nil: doorbell pages are this process's
 
 	commands sync.RWMutex // held for reading by commands, for writing by Close
 
@@ -64,14 +64,17 @@ func (n *NIC) open(mem memory) (*file, error) {
 const firstFD = 1 << 20
 
 // Ioctl executes one command.
-func (f *file) Ioctl(cmd []byte) error {
+func (f *file) Ioctl(cmd []byte) error { return f.command(cmd, nil, f.mem) }
+
+// command executes a command of caller, which is nil for this process's own.
+func (f *file) command(cmd []byte, caller Caller, mem memory) error {
 	f.commands.RLock()
 	defer f.commands.RUnlock()
 	n := f.nic
 	n.lock()
 	defer n.unlock()
 	n.count.Commands++
-	name, err := f.execute(cmd)
+	name, err := f.execute(cmd, caller, mem)
 	if err == nil {
 		return nil
 	}
@@ -82,7 +85,7 @@ func (f *file) Ioctl(cmd []byte) error {
 	return refusal(refused, n, name)
 }
 
-func (f *file) execute(cmd []byte) (name string, err error) {
+func (f *file) execute(cmd []byte, caller Caller, mem memory) (name string, err error) {
 	switch {
 	case f.closed:
 		return "", refuse(syscall.EBADF, "file is closed")
@@ -93,11 +96,11 @@ func (f *file) execute(cmd []byte) (name string, err error) {
 	if err != nil {
 		return "", err
 	}
-	m, err := f.nic.methods.Match(r, uapi.DriverMLX5, f.mem)
+	m, err := f.nic.methods.Match(r, uapi.DriverMLX5, mem)
 	if err != nil {
 		return "", err
 	}
-	c := &call{file: f, nic: f.nic, mem: f.mem, req: r, name: m.Name,
+	c := &call{file: f, nic: f.nic, caller: caller, mem: mem, req: r, name: m.Name,
 		uhwIn: r.Find(uapi.AttrUHWIn), uhwOut: r.Find(uapi.AttrUHWOut)}
 	err = handlers[[2]uint16{m.Object, m.ID}](c)
 	return c.name, err
@@ -108,18 +111,9 @@ func (f *file) Map(offset int64, length int) (*verbs.Page, error) {
 	n := f.nic
 	n.lock()
 	defer n.unlock()
-	switch {
-	case f.closed:
-		return nil, syscall.EBADF
-	case n.failed:
-		return nil, syscall.EIO
-	case !f.context || length != hostmem.PageSize():
-		return nil, syscall.EINVAL
-	}
-	u, errno := f.pageAt(offset)
-	if errno != 0 {
-		n.warn("mapping refused", "offset", offset, "error", errno)
-		return nil, errno
+	u, err := f.mappable(offset, length)
+	if err != nil {
+		return nil, err
 	}
 	u.refs++
 	f.refs++
@@ -178,14 +172,13 @@ func (f *file) dropObjects() {
 			f.drop(h)
 		}
 	}
-	for _, u := range f.staticPages {
-		delete(n.pages, u.index)
-		u.put()
-	}
-	f.staticPages, f.registers = nil, nil
-	for _, e := range f.fds {
-		e.shut()
-		f.forgetEvents(e)
+	f.dropStatic()
+	f.registers = nil
+	for e := range f.events {
+		if f.fds[e.fd] == e || e.sink != nil {
+			e.shut()
+			f.forgetEvents(e)
+		}
 	}
 	clear(f.fds)
 	if f.context {
@@ -195,31 +188,42 @@ func (f *file) dropObjects() {
 }
 
 // newEvents makes an event descriptor.
-func (f *file) newEvents(size int) *eventFile {
+func (c *call) newEvents(size int) (*eventFile, error) {
+	f := c.file
 	e := newEventFile(size, f.nextFD)
-	f.nextFD++
 	e.closing = func() {
 		f.nic.lock()
 		defer f.nic.unlock()
 		f.forgetEvents(e)
 	}
-	f.fds[e.fd] = e
+	if c.caller != nil {
+		if err := c.handOut(e); err != nil {
+			return nil, err
+		}
+	} else {
+		f.nextFD++
+		f.fds[e.fd] = e
+	}
 	f.events[e] = true
 	f.nic.count.EventFiles++
-	return e
+	return e, nil
 }
 
 // dropEvents takes back an event descriptor whose number could not be delivered.
 func (f *file) dropEvents(e *eventFile) {
 	e.shut()
-	delete(f.fds, e.fd)
+	if f.fds[e.fd] == e {
+		delete(f.fds, e.fd)
+	}
 	f.forgetEvents(e)
 }
 
 // forgetEvents ends the accounting of an event descriptor that was closed.
 func (f *file) forgetEvents(e *eventFile) {
-	delete(f.events, e)
-	f.nic.count.EventFiles--
+	if f.events[e] {
+		delete(f.events, e)
+		f.nic.count.EventFiles--
+	}
 }
 
 // removeEvents makes reads of all event descriptors fail after what is queued.
@@ -229,10 +233,17 @@ func (f *file) removeEvents() {
 	}
 }
 
-// channel finds the open completion channel with a descriptor, taken over or not.
-func (f *file) channel(fd int) *eventFile {
-	for e := range f.events {
-		if e.fd == fd && e.size == completionRecord {
+// eventsOf finds the open event file with a descriptor, taken over or not, and
+// records of a size.
+func (c *call) eventsOf(fd, size int) *eventFile {
+	var sink EventSink
+	if c.caller != nil {
+		if sink = c.caller.Events(fd); sink == nil {
+			return nil
+		}
+	}
+	for e := range c.file.events {
+		if e.size == size && (sink == nil && e.fd == fd || sink != nil && e.sink == sink) {
 			return e
 		}
 	}

@@ -120,11 +120,11 @@ func lookupLegacy[T any](f *file, kind uint16, handle uint32) (T, error) {
 
 // pin charges and checks [addr, addr+n), as pinning does: whole pages count,
 // against the limit of the file.
-func (f *file) pin(addr, n uint64, write bool) (charge int64, err error) {
+func (f *file) pin(mem memory, addr, n uint64, write bool) (charge int64, err error) {
 	if charge, err = f.charge(addr, n); err != nil {
 		return 0, err
 	}
-	if !f.mem.Pin(addr, n, write) {
+	if !mem.Pin(addr, n, write) {
 		f.unpin(charge)
 		return 0, refuse(efault, "memory at %#x, %d bytes, is not accessible", addr, n)
 	}

@@ -49,7 +49,7 @@ func (n *NIC) plugInInfiniBand() (err error) {
 }
 
 // plugInEthernet takes the port's address and its link-local one. Each is in the
-// table twice, once for each version of RoCE, as in the kernel's.
+// table twice, once for each version of RoCE, as in the kernel's, or once.
 func (n *NIC) plugInEthernet() error {
 	main, err := n.openMain()
 	if err != nil {
@@ -61,11 +61,12 @@ func (n *NIC) plugInEthernet() error {
 		return err
 	}
 	n.mtu = verbs.MTUFrom(main.MTU())
-	n.gids = []gid{
-		{gid: n.linkLocal(), kind: uapi.GIDTypeRoCEv1},
-		{gid: n.linkLocal(), kind: uapi.GIDTypeRoCEv2, link: local},
-		{gid: verbs.GIDFrom(main.Addr()), kind: uapi.GIDTypeRoCEv1},
-		{gid: verbs.GIDFrom(main.Addr()), kind: uapi.GIDTypeRoCEv2, link: main},
+	for _, l := range []link.Link{local, main} {
+		g := verbs.GIDFrom(l.Addr())
+		if !n.cfg.RoCEv2Only {
+			n.gids = append(n.gids, gid{gid: g, kind: uapi.GIDTypeRoCEv1})
+		}
+		n.gids = append(n.gids, gid{gid: g, kind: uapi.GIDTypeRoCEv2, link: l})
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // a doorbell may have been lost, and every object of the page is looked at.
 type uar struct {
 	nic       *NIC
-	mem       *hostmem.Memory
+	mem       PageMemory
 	index     uint32 // page number
 	offset    int64  // of its mapping
 	nonCached bool
