@@ -24,10 +24,10 @@ var layers = [][]string{
 	{"rdma/mlx5/qp"},
 	{"rdma/softnic", "bootstrap", "conn"},
 	{"rdma/mlx5/internal/mlx5test"},
-	{"listener"},
+	{"listener", "internal/interpose"},
 	{"rdma"},
 	{"examples/internal/exampletest"},
-	{"examples/echo", "examples/http", "examples/streams", "examples/zerocopy"},
+	{"examples/echo", "examples/http", "examples/streams", "examples/zerocopy", "cmd/farwire"},
 }
 
 // strangers are packages that stand side by side: the first must not import

@@ -1,0 +1,64 @@
+// Farwire is the project's command-line tool.
+//
+//	farwire run [flags] -- program args [::: program args ...]
+//
+// runs programs on software NICs; see farwire run -h.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+
+	"github.com/farwire/farwire/internal/interpose"
+)
+
+func main() {
+	interpose.Child()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := run(ctx, os.Args[1:], os.Stdout)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "farwire:", err)
+	os.Exit(exitCode(err))
+}
+
+const usage = `usage: farwire command [arguments]
+
+The commands are:
+
+	run    run programs that use RDMA on software NICs
+
+farwire command -h tells about a command.
+`
+
+// run is the tool.
+func run(ctx context.Context, args []string, stdout io.Writer) error {
+	if len(args) == 0 {
+		return errors.New(usage)
+	}
+	switch args[0] {
+	case "run":
+		return runPrograms(ctx, args[1:], stdout)
+	case "help", "-h", "-help", "--help":
+		fmt.Fprint(stdout, usage)
+		return nil
+	}
+	return fmt.Errorf("unknown command %q\n%s", args[0], usage)
+}
+
+// exitCode is that of the program that failed, if one did.
+func exitCode(err error) int {
+	var failed *exec.ExitError
+	if errors.As(err, &failed) && failed.ExitCode() > 0 {
+		return failed.ExitCode()
+	}
+	return 1
+}

@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/farwire/farwire/internal/interpose"
+	"github.com/farwire/farwire/rdma/softnic"
+	"github.com/farwire/farwire/rdma/verbs"
+)
+
+// settings are the flags of farwire run.
+type settings struct {
+	adapters int
+	link     string
+	nic      string
+	impair   string
+	verbose  bool
+}
+
+const runUsage = `usage: farwire run [flags] -- program args [::: program args ...]
+
+Runs programs that use RDMA, unmodified, on software ConnectX NICs: no hardware,
+no kernel module, no root. Several programs share the NICs and one network; each
+starts when the one before it listens for connections, has ended, or has had
+a second for it.
+
+	farwire run -- ibv_devinfo -v
+	farwire run -- ibv_rc_pingpong -g 0 ::: ibv_rc_pingpong -g 0 localhost
+
+`
+
+func parseSettings(args []string, stdout io.Writer) (s settings, programs [][]string, err error) {
+	flags := flag.NewFlagSet("farwire run", flag.ContinueOnError)
+	flags.SetOutput(stdout)
+	flags.Usage = func() {
+		fmt.Fprint(stdout, runUsage)
+		flags.PrintDefaults()
+	}
+	flags.IntVar(&s.adapters, "n", 1, "`number` of NICs, mlx5_0 and on")
+	flags.StringVar(&s.link, "link", "roce", "link `layer` of the NICs: roce or ib")
+	flags.StringVar(&s.nic, "nic", "", "`settings` of the NICs, key=value,..., as FARWIRE_SOFTNIC takes them")
+	flags.StringVar(&s.impair, "impair", "", "`faults`, key=value,..., such as loss=0.01,seed=7")
+	flags.BoolVar(&s.verbose, "v", false, "tell on standard error what the NICs refuse, and why")
+	if err := flags.Parse(args); err != nil {
+		return s, nil, err
+	}
+	programs = split(flags.Args())
+	for _, p := range programs {
+		if len(p) == 0 {
+			return s, nil, errors.New("run: a program is missing")
+		}
+	}
+	return s, programs, nil
+}
+
+// split cuts arguments at the separators.
+func split(args []string) [][]string {
+	const separator = ":::"
+	programs := [][]string{nil}
+	for _, a := range args {
+		if a == separator {
+			programs = append(programs, nil)
+			continue
+		}
+		last := len(programs) - 1
+		programs[last] = append(programs[last], a)
+	}
+	return programs
+}
+
+// config is that of every NIC, but for the name.
+func (s *settings) config(log *slog.Logger) (*softnic.Config, error) {
+	text := s.nic
+	if s.impair != "" {
+		text += "," + s.impair
+	}
+	cfg, err := softnic.ParseConfig(text)
+	if err != nil {
+		return nil, fmt.Errorf("run: %w", err)
+	}
+	switch s.link {
+	case "roce", "rdma":
+	case "ib":
+		cfg.LinkLayer = verbs.LinkInfiniBand
+	default:
+		return nil, fmt.Errorf("run: link layer %q is neither roce nor ib", s.link)
+	}
+	cfg.Link = softnic.LinkMemory
+	cfg.Network = softnic.NewNetwork()
+	cfg.RoCEv2Only = true
+	cfg.Logger = log
+	return cfg, nil
+}
+
+// runPrograms is the command run.
+func runPrograms(ctx context.Context, args []string, stdout io.Writer) (err error) {
+	s, programs, err := parseSettings(args, stdout)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.DiscardHandler)
+	if s.verbose {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	cfg, err := s.config(log)
+	if err != nil {
+		return err
+	}
+	nics, err := plugIn(cfg, s.adapters)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, n := range nics {
+			err = errors.Join(err, n.Close())
+		}
+	}()
+	host, err := interpose.New(nics, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, host.Close()) }()
+	return runOn(ctx, host, programs, stdout)
+}
+
+// plugIn makes NICs on one network.
+func plugIn(cfg *softnic.Config, count int) (nics []*softnic.NIC, err error) {
+	for i := range count {
+		c := *cfg
+		c.Name = fmt.Sprintf("mlx5_%d", i)
+		n, err := softnic.New(&c)
+		if err != nil {
+			for _, n := range nics {
+				err = errors.Join(err, n.Close())
+			}
+			return nil, err
+		}
+		nics = append(nics, n)
+	}
+	return nics, nil
+}
+
+// patience is how long a program may take to listen before the next is started
+// all the same.
+const patience = time.Second
+
+// runOn starts the programs, one after the other, and waits for all. The first has
+// the standard input.
+func runOn(ctx context.Context, host *interpose.Host, programs [][]string, stdout io.Writer) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var errs []error
+	var started []*interpose.Process
+	for i, args := range programs {
+		c := interpose.Command{Args: args, Stdout: stdout, Stderr: os.Stderr}
+		if i == 0 {
+			c.Stdin = os.Stdin
+		} else {
+			awaitListening(ctx, started[i-1])
+		}
+		p, err := host.Start(ctx, c)
+		if err != nil {
+			errs = append(errs, err)
+			cancel()
+			break
+		}
+		started = append(started, p)
+	}
+	for _, p := range started {
+		errs = append(errs, p.Wait())
+	}
+	return errors.Join(errs...)
+}
+
+func awaitListening(ctx context.Context, p *interpose.Process) {
+	t := time.NewTimer(patience)
+	defer t.Stop()
+	select {
+	case <-p.Listening():
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

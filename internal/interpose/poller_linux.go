@@ -1,0 +1,114 @@
+//go:build amd64 || arm64
+
+package interpose
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/farwire/farwire/rdma/softnic"
+)
+
+// poller looks at the doorbell pages of all files. While doorbells are rung it
+// looks every few microseconds; the longer there are none, the more seldom, and
+// without files it does not run.
+type poller struct {
+	urgent atomic.Bool // a command was executed: expect doorbells
+	done   chan struct{}
+
+	mu     sync.Mutex
+	cond   sync.Cond
+	files  []*softnic.ProcessFile // replaced, never changed
+	closed bool
+}
+
+func newPoller() *poller {
+	p := &poller{done: make(chan struct{})}
+	p.cond.L = &p.mu
+	go p.run()
+	return p
+}
+
+func (p *poller) add(f *softnic.ProcessFile) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files = append(slices.Clone(p.files), f)
+	p.cond.Signal()
+}
+
+func (p *poller) remove(f *softnic.ProcessFile) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.files = slices.DeleteFunc(slices.Clone(p.files), func(g *softnic.ProcessFile) bool { return f == g })
+}
+
+func (p *poller) hurry() { p.urgent.Store(true) }
+
+func (p *poller) close() {
+	p.mu.Lock()
+	p.closed = true
+	p.cond.Signal()
+	p.mu.Unlock()
+	<-p.done
+}
+
+// wait waits for files; nil means that the poller is closed.
+func (p *poller) wait() []*softnic.ProcessFile {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.files) == 0 && !p.closed {
+		p.cond.Wait()
+	}
+	if p.closed {
+		return nil
+	}
+	return p.files
+}
+
+func (p *poller) run() {
+	defer close(p.done)
+	runtime.LockOSThread() // and end the thread: it is not like others
+	prepareThread()
+	var last time.Time // of a doorbell
+	for {
+		files := p.wait()
+		if files == nil {
+			return
+		}
+		found := p.urgent.Swap(false)
+		for _, f := range files {
+			found = f.Poll() || found
+		}
+		now := time.Now()
+		if found {
+			last = now
+		}
+		ts := unix.NsecToTimespec(int64(pause(now.Sub(last))))
+		_ = unix.Nanosleep(&ts, nil)
+	}
+}
+
+// pause is how long to wait for doorbells when there was none for a time.
+func pause(idle time.Duration) time.Duration {
+	switch {
+	case idle < 10*time.Millisecond:
+		return 2 * time.Microsecond
+	case idle < time.Second:
+		return 50 * time.Microsecond
+	}
+	return time.Millisecond
+}
+
+// prepareThread makes short sleeps short, and lets the thread interrupt programs
+// that spin, which wait for it after all: a short time slice says that it will not
+// run for long. Where the kernel knows none of this, the poller is slower.
+func prepareThread() {
+	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Runtime: uint64(100 * time.Microsecond)}
+	_ = unix.SchedSetAttr(0, &attr, 0)
+}
