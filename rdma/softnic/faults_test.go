@@ -216,6 +216,42 @@ func TestPeerGone(t *testing.T) {
 	})
 }
 
+// Short deadlines are kept though longer ones are waited for: a receiver that is
+// not ready is asked again after 0.01 ms, not after the transport timer.
+func TestShortDeadlines(t *testing.T) {
+	inBubble(t, Config{Link: LinkMemory}, func(t *testing.T, p *rawPair) {
+		p.qa.post(p.qa.entry(prm.OpSend, p.ma, 0, 8, 0, 0))
+		time.Sleep(time.Millisecond)
+		c := p.na.Counters()
+		require.Greater(t, c.RNRNaksReceived, uint64(20))
+		_, _, err := p.a.write(uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: p.qa.handle}), 4, nil, 0)
+		require.NoError(t, err)
+		require.Equal(t, c.RNRNaksReceived, p.na.Counters().RNRNaksReceived, "counted though it is gone")
+	})
+}
+
+// Receives of a queue pair in error are looked for seldom in the end, but soon
+// again when another one goes to error.
+func TestFlushPolling(t *testing.T) {
+	inBubble(t, Config{Link: LinkMemory}, func(t *testing.T, p *rawPair) {
+		other := p.a.createQP(16, 16, p.ca, p.ca)
+		other.connect(p.qb)
+		require.NoError(t, p.a.modify(p.qa.to(uapi.QPErr)))
+		time.Sleep(10 * time.Second)
+		p.qa.receive(p.ma.segment(0, 8))
+		require.Nil(t, p.ca.next())
+		start := time.Now()
+		require.Equal(t, prm.SyndromeFlushed, p.ca.sleepFor().Syndrome())
+		require.LessOrEqual(t, time.Since(start), maxFlushWait+time.Millisecond)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, p.a.modify(other.to(uapi.QPErr)))
+		other.receive(p.ma.segment(0, 8))
+		start = time.Now()
+		require.Equal(t, other.qpn, p.ca.sleepFor().QPN())
+		require.LessOrEqual(t, time.Since(start), 3*time.Millisecond)
+	})
+}
+
 // An idle NIC does nothing: no timer, though there are queue pairs.
 func TestIdle(t *testing.T) {
 	inBubble(t, Config{Link: LinkMemory}, func(t *testing.T, p *rawPair) {

@@ -132,7 +132,7 @@ func (q *qp) moveProtocol(from, to uint8) error {
 		q.setPath()
 		return q.proto.StartReceive(rc.Receiving{
 			PeerQPN: a.DestQPNum, MTU: verbs.MTU(a.PathMTU).Bytes(), PSN: a.RqPsn & verbs.MaxPSN,
-			Access: q.remoteAccess(), Reads: int(a.MaxDestRdAtomic), RNRTimer: a.MinRnrTimer,
+			Access: rcAccess(a.QPAccessFlags), Reads: int(a.MaxDestRdAtomic), RNRTimer: a.MinRnrTimer,
 		})
 	case to == uapi.QPRTS && from == uapi.QPRTR:
 		q.rung = true
@@ -145,7 +145,7 @@ func (q *qp) moveProtocol(from, to uint8) error {
 		}
 		fallthrough
 	case to == uapi.QPRTS:
-		q.proto.SetAccess(q.remoteAccess())
+		q.proto.SetAccess(rcAccess(a.QPAccessFlags))
 		q.proto.SetRNRTimer(a.MinRnrTimer)
 	case to == uapi.QPErr:
 		return q.failProtocol(from)
@@ -163,16 +163,6 @@ func (q *qp) failProtocol(from uint8) error {
 	}
 	q.proto.Fail()
 	return nil
-}
-
-// remoteAccess is what the peer may do: without outstanding reads allowed, no
-// reads and atomics.
-func (q *qp) remoteAccess() rc.Access {
-	a := rcAccess(q.attr.QPAccessFlags)
-	if q.attr.MaxDestRdAtomic == 0 {
-		a &= rc.RemoteWrite
-	}
-	return a
 }
 
 // setPath finds the link and the address that lead to the peer.

@@ -28,7 +28,6 @@ type raw struct {
 	page    uint32        // number of pages[0], dynamic mode
 	mem     *hostmem.Memory
 	used    int
-	objects []func() // destroys what is left, newest first
 }
 
 const rawMemory = 4 << 20
@@ -224,7 +223,6 @@ type rawCQ struct {
 	consumed   uint32
 	events     *eventFile
 	eventFD    int32
-	sequence   uint32
 	noConsumer bool // the record is not updated
 }
 

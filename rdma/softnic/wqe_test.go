@@ -228,15 +228,16 @@ func TestOperations(t *testing.T) {
 	for i := range p.ma.b {
 		p.ma.b[i] = byte(i * 7)
 	}
-	p.qb.receive(p.mb.segment(0, 100), p.mb.segment(200, 5000))
+	p.qb.receive(p.mb.segment(0, 1500), p.mb.segment(1600, 5000))
 	p.qa.post(p.qa.entry(prm.OpSend, p.ma, 10, 3000, 0, 0))
 	e := p.cb.wants(prm.CQEReceive, 0, 0)
 	require.EqualValues(t, 3000, e.ByteCount())
 	require.Equal(t, p.qa.qpn, e.RemoteQPN())
 	require.True(t, e.HasGRH())
 	require.NotZero(t, e.Timestamp())
-	require.Equal(t, p.ma.b[10:110], p.mb.b[:100])
-	require.Equal(t, p.ma.b[110:3010], p.mb.b[200:3100])
+	require.Equal(t, p.ma.b[10:1510], p.mb.b[:1500])
+	require.Equal(t, p.ma.b[1510:3010], p.mb.b[1600:3100])
+	require.Equal(t, make([]byte, 100), p.mb.b[1500:1600])
 	e = p.ca.wants(prm.CQERequester, 0, 0)
 	require.Equal(t, prm.OpSend, e.SendOpcode())
 
@@ -386,6 +387,35 @@ func TestDeregisteredInUse(t *testing.T) {
 	require.EqualValues(t, 0xdd, p.b.readAsync(uapi.EventQPAccessErr))
 	again := p.b.regMR(4096, allAccess)
 	require.NotEqual(t, p.mb.key>>8, again.key>>8, "key index is taken again at once")
+}
+
+// Without reads and atomics outstanding there are none.
+func TestNoReads(t *testing.T) {
+	for _, op := range []prm.Opcode{prm.OpRead, prm.OpFetchAdd} {
+		for _, initiator := range []bool{false, true} {
+			p := newRawPair(t, private())
+			require.NoError(t, p.a.modify(p.qa.to(uapi.QPReset)))
+			require.NoError(t, p.b.modify(p.qb.to(uapi.QPReset)))
+			rtr, rts := p.qb.toRTR(p.qa), p.qa.toRTS()
+			if initiator {
+				rts.MaxRdAtomic = 0
+			} else {
+				rtr.MaxDestRdAtomic = 0
+			}
+			for _, m := range []uapi.ModifyQP{p.qa.toInit(), p.qa.toRTR(p.qb), rts} {
+				require.NoError(t, p.a.modify(m))
+			}
+			for _, m := range []uapi.ModifyQP{p.qb.toInit(), rtr, p.qb.toRTS()} {
+				require.NoError(t, p.b.modify(m))
+			}
+			p.qa.post(p.qa.entry(op, p.ma, 0, 8, p.mb.addr, p.mb.key))
+			if initiator {
+				p.ca.wants(prm.CQERequesterError, prm.SyndromeLocalQPOperation, detailReads)
+			} else {
+				p.ca.wants(prm.CQERequesterError, prm.SyndromeRemoteInvalidRequest, detailRemote)
+			}
+		}
+	}
 }
 
 // A queue pair that may not be read from by its peer says so.
