@@ -216,6 +216,7 @@ func (n *NIC) addCQ(c *cq) {
 	n.nextCQN = nextNumber(n.nextCQN)
 	n.cqs[c.cqn] = c
 	c.uar.cqs[c] = true
+	c.uar.refs++
 	n.count.CQs++
 }
 
@@ -223,6 +224,7 @@ func (n *NIC) dropCQ(c *cq) {
 	delete(n.cqs, c.cqn)
 	delete(c.uar.cqs, c)
 	c.uar.forgetCQ(c.cqn)
+	c.uar.put()
 	delete(n.late, c)
 	delete(n.held, c)
 	n.count.CQs--

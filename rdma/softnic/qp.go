@@ -104,6 +104,7 @@ func (n *NIC) addQP(q *qp) {
 	q.recvCQ.users++
 	q.sendCQ.qps[q], q.recvCQ.qps[q] = true, true
 	q.uar.qps[q] = true
+	q.uar.refs++
 	n.count.QPs++
 }
 
@@ -122,6 +123,7 @@ func (n *NIC) dropQP(q *qp) {
 	delete(q.recvCQ.qps, q)
 	delete(q.uar.qps, q)
 	q.uar.forgetQP(q.qpn)
+	q.uar.put()
 	n.count.QPs--
 }
 

@@ -27,7 +27,7 @@ type uar struct {
 	wakes [numRegisters]atomic.Uint32
 
 	// Under NIC.mu.
-	refs int // the object, and each mapping of it
+	refs int // the object, each mapping of it, and each queue
 	qps  map[*qp]bool
 	cqs  map[*cq]bool
 	seen [numRegisters - 1][maxRegister]byte // what lay behind a register's first word
