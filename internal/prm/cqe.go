@@ -108,8 +108,8 @@ func (c CQE) SendOpcode() Opcode { return Opcode(c[cqeNumber]) }
 // entry's counter in a receive queue, its index in a shared receive queue.
 func (c CQE) WQECounter() uint16 { return binary.BigEndian.Uint16(c[cqeCounter:]) }
 
-// ByteCount is the length of an arrived message, or of what an RDMA READ or an
-// atomic fetched; it has no meaning for other completions.
+// ByteCount is the length of an arrived message, or of what an RDMA READ fetched;
+// it has no meaning for other completions.
 func (c CQE) ByteCount() uint32 { return binary.BigEndian.Uint32(c[cqeBytes:]) }
 
 // Imm is the immediate as a number, or the rkey the peer invalidated.

@@ -72,7 +72,7 @@ func (q *Queue) translate(e prm.CQE, c *Completion) bool {
 	if p != nil && p.Ghost {
 		return false
 	}
-	if p == nil || e.Format() != 0 || !q.retire(p, e, c) {
+	if p == nil || !q.retire(p, e, c) {
 		*c = Completion{QPN: e.QPN(), Unexpected: true, Status: verbs.GeneralError}
 	}
 	return true
@@ -80,6 +80,10 @@ func (q *Queue) translate(e prm.CQE, c *Completion) bool {
 
 // retire is false, and has retired nothing, if e cannot be true.
 func (q *Queue) retire(p *ledger.Pair, e prm.CQE, c *Completion) bool {
+	// The bits of an error entry's format are reserved.
+	if e.Format() != 0 && !e.Opcode().IsError() {
+		return false
+	}
 	switch e.Opcode() {
 	case prm.CQERequester, prm.CQERequesterError:
 		entry, ok := p.Sends.Retire(e.WQECounter())
@@ -87,9 +91,7 @@ func (q *Queue) retire(p *ledger.Pair, e prm.CQE, c *Completion) bool {
 			return false
 		}
 		c.ID, c.Ring, c.Op = entry.ID, Sends, Op(entry.Op)
-		if c.Op >= Read {
-			c.Bytes = e.ByteCount()
-		}
+		c.Bytes = fetched(c.Op, e)
 	case prm.CQEReceive, prm.CQEReceiveImm, prm.CQEWriteImm, prm.CQEResponderError:
 		if p.Receives == nil {
 			return false
@@ -107,6 +109,18 @@ func (q *Queue) retire(p *ledger.Pair, e prm.CQE, c *Completion) bool {
 		c.fail(e)
 	}
 	return true
+}
+
+// fetched is how many bytes an entry brought into local memory. The byte count of
+// an atomic's completion is nothing to go by: rdma-core and the kernel take 8.
+func fetched(op Op, e prm.CQE) uint32 {
+	switch op {
+	case Read:
+		return e.ByteCount()
+	case CompareSwap, FetchAdd:
+		return 8
+	}
+	return 0
 }
 
 // arrived fills in what the completion of a receive says.

@@ -97,8 +97,11 @@ func TestKinds(t *testing.T) {
 				c.Opcode, c.WQECounter, c.ByteCount = prm.CQERequester, f.send(lap, op, 1), 99
 				f.complete(c)
 				want := Completion{ID: lap, QPN: fakeQPN, Op: op}
-				if op >= Read {
-					want.Bytes = 99 // of others the field says nothing
+				switch op { // of others the field says nothing
+				case Read:
+					want.Bytes = 99
+				case CompareSwap, FetchAdd:
+					want.Bytes = 8
 				}
 				require.Equal(t, []Completion{want}, f.poll())
 			}
@@ -138,7 +141,7 @@ func TestErrorKinds(t *testing.T) {
 			SendOpcode: prm.OpSend, Syndrome: syndrome, VendorSyndrome: 0x88, Solicited: true}
 		f.complete(e)
 		e.Opcode, e.WQECounter = prm.CQEResponderError, 0
-		f.complete(e)
+		f.completeWith(e, func(e []byte) { e[63] |= 3 << 2 }) // reserved bits
 		failure := Completion{ID: 2, QPN: fakeQPN, Op: Read, Status: want, Syndrome: uint8(syndrome), Vendor: 0x88}
 		received := failure
 		received.ID, received.Ring, received.Op = 3, Receives, Receive

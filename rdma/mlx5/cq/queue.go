@@ -46,9 +46,13 @@ type Queue struct {
 	wake wake
 }
 
+// minCompletions is the least entries of a queue: rdma-core makes none smaller.
+const minCompletions = 2
+
 // New is a completion queue of nic with room for n completions, rounded up to a
-// power of two. It is an error if n < 1, the rounded n is more than the NIC's
-// limit, the process cannot allocate or pin the memory, or the kernel refuses.
+// power of two from 2 on. It is an error if n < 1, the rounded n is more than the
+// NIC's limit, the process cannot allocate or pin the memory, or the kernel
+// refuses.
 func New(nic *mlx5.NIC, n int) (*Queue, error) {
 	dev := nic.Device()
 	if max := nic.Limits().Completions; n < 1 || n > max {
@@ -58,7 +62,7 @@ func New(nic *mlx5.NIC, n int) (*Queue, error) {
 	if err := dev.Hold(q); err != nil {
 		return nil, fmt.Errorf("create completion queue: %w", err)
 	}
-	if err := q.create(ring.RoundUp(uint32(n))); err != nil {
+	if err := q.create(ring.RoundUp(uint32(max(minCompletions, n)))); err != nil {
 		dev.Drop(q)
 		return nil, fmt.Errorf("create completion queue: %w", err)
 	}

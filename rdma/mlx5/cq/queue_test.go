@@ -2,6 +2,7 @@ package cq_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"runtime"
 	"sync/atomic"
@@ -46,9 +47,6 @@ func write(t *testing.T, h *mlx5test.Host, p *qp.Pair, id uint64) {
 
 func TestPollInPieces(t *testing.T) {
 	h, p := self(t, softnic.Config{})
-	done, err := cq.New(h.NIC, 1) // of one entry: every completion is a new lap
-	require.NoError(t, err)
-	require.NoError(t, done.Close())
 	var c [4]cq.Completion
 	n, err := h.Done.Poll(c[:])
 	require.NoError(t, err)
@@ -303,4 +301,16 @@ func TestNewOnAClosedNIC(t *testing.T) {
 	require.NoError(t, nic.Close())
 	_, err = cq.New(nic, 16)
 	require.ErrorIs(t, err, mlx5.ErrClosed)
+}
+
+// The smallest queue has two entries, as rdma-core's.
+func TestSmallestQueue(t *testing.T) {
+	h := mlx5test.NewHost(t, softnic.Config{})
+	q, err := cq.New(h.NIC, 1)
+	require.NoError(t, err)
+	require.Equal(t, 2, q.Capacity())
+	require.NoError(t, q.Close())
+	create := h.File.Issued(mlx5test.Command{Write: uapi.CmdCreateCQ})
+	entries := create[len(create)-1].Core[16:20]
+	require.EqualValues(t, 1, binary.NativeEndian.Uint32(entries), "the kernel rounds one more up")
 }

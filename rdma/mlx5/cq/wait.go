@@ -40,8 +40,8 @@ func (q *Queue) Arm(solicitedOnly bool) error {
 
 // Notify makes f the function that is called after each completion event, and
 // once when the queue or the device fails; nil is none. It runs on the NIC's own
-// goroutine, which serves all its queues: it must not block, must not call Close
-// of the queue or the NIC, and sends word to another goroutine if it has more to
+// goroutine, which serves all its queues: it must not block, must not call Notify
+// or Close of the queue or Close of the NIC, and sends word to another goroutine if it has more to
 // do. A call for nothing is possible. When Notify returns, the function before f
 // is not running any more.
 func (q *Queue) Notify(f func()) {
