@@ -35,10 +35,9 @@ var instructions = map[string]map[string]string{
 		"Release":        "DMB $3; MOVW R1, (R0); RET",
 		"Ring":           "DMB $2; MOVW R1, (R0); DSB $14; MOVD R3, (R2); DSB $14; RET",
 		"BeginBlueFlame": "DMB $2; MOVW R1, (R0); DSB $14; RET",
-		"Copy64": "MOVD (R1), R2; MOVD R2, (R0); MOVD 8(R1), R2; MOVD R2, 8(R0); " +
-			"MOVD 16(R1), R2; MOVD R2, 16(R0); MOVD 24(R1), R2; MOVD R2, 24(R0); " +
-			"MOVD 32(R1), R2; MOVD R2, 32(R0); MOVD 40(R1), R2; MOVD R2, 40(R0); " +
-			"MOVD 48(R1), R2; MOVD R2, 48(R0); MOVD 56(R1), R2; MOVD R2, 56(R0); RET",
+		"Copy64": "LDP (R1), (R2, R3); LDP 16(R1), (R4, R5); LDP 32(R1), (R6, R7); LDP 48(R1), (R8, R9); " +
+			"MOVD R2, (R0); MOVD R3, 8(R0); MOVD R4, 16(R0); MOVD R5, 24(R0); " +
+			"MOVD R6, 32(R0); MOVD R7, 40(R0); MOVD R8, 48(R0); MOVD R9, 56(R0); RET",
 		"Flush": "DSB $14; RET",
 	},
 }
