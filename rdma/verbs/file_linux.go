@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"github.com/farwire/farwire/internal/uapi"
@@ -99,20 +98,6 @@ func (n *node) Map(offset int64, length int) (*Page, error) {
 		n.pages.Add(-1)
 		return os.NewSyscallError("munmap", unix.Munmap(mem))
 	}), nil
-}
-
-func (n *node) Events(fd int) (EventFile, error) {
-	if err := unix.SetNonblock(fd, true); err != nil {
-		_ = unix.Close(fd)
-		return nil, err
-	}
-	f := os.NewFile(uintptr(fd), n.path+" events")
-	// A file that the poller did not take has no deadlines, and a Read of it
-	// could not be interrupted.
-	if err := f.SetReadDeadline(time.Time{}); err != nil {
-		return nil, fmt.Errorf("%w (closing: %v)", err, f.Close())
-	}
-	return f, nil
 }
 
 // Close also reports pages that are still mapped, because they keep the context

@@ -159,3 +159,48 @@ func TestNodeEventsRefused(t *testing.T) {
 	_, err = unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
 	require.Equal(t, syscall.EBADF, err)
 }
+
+// What the poller gives up ends with the kernel's own error. A connection to
+// fuse that nobody mounted is such a descriptor: it polls as an error and as
+// nothing else, as the events of a device that is gone do.
+func TestNodeEventsOfADeviceThatIsGone(t *testing.T) {
+	fd, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skip("/dev/fuse:", err)
+	}
+	n := openZero(t)
+	defer n.Close()
+	ev, err := n.Events(fd)
+	require.NoError(t, err)
+	gaveUp := func() bool {
+		_, err := ev.(*events).File.Read(make([]byte, 1<<16))
+		return err != nil && !errors.Is(err, syscall.EPERM)
+	}
+	require.Eventually(t, gaveUp, 10*time.Second, time.Millisecond)
+	_, err = ev.Read(make([]byte, 1<<16))
+	require.ErrorIs(t, err, syscall.EPERM)
+	require.NoError(t, ev.Close())
+	_, err = ev.Read(make([]byte, 8))
+	require.ErrorIs(t, err, os.ErrClosed)
+}
+
+// The last records are read before the end.
+func TestRestOfEvents(t *testing.T) {
+	n := openZero(t)
+	defer n.Close()
+	fd, w := eventPipe(t)
+	ev, err := n.Events(fd)
+	require.NoError(t, err)
+	_, err = w.Write(le(uint64(7)))
+	require.NoError(t, err)
+	buf := make([]byte, 16)
+	k, err := ev.(*events).rest(buf)
+	require.NoError(t, err)
+	require.Equal(t, 8, k)
+	k, err = ev.(*events).rest(buf)
+	require.ErrorIs(t, err, syscall.EIO)
+	require.Zero(t, k)
+	require.NoError(t, ev.Close())
+	_, err = ev.(*events).rest(buf)
+	require.ErrorIs(t, err, os.ErrClosed)
+}
