@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farwire/farwire/internal/link"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
 )
@@ -127,11 +128,18 @@ func TestLateCompletions(t *testing.T) {
 // Completions held back for a queue pair go with it.
 func TestLateCompletionsOfDestroyed(t *testing.T) {
 	inBubble(t, Config{Link: LinkMemory, Faults: Faults{Late: 1, LateBy: time.Second}}, func(t *testing.T, p *rawPair) {
-		p.qa.nop(prm.CQEUpdate)
-		_, _, err := p.a.write(uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: p.qa.handle}), 4, nil, 0)
-		require.NoError(t, err)
-		time.Sleep(2 * time.Second)
-		require.Nil(t, p.ca.next())
+		other := p.a.createCQ(16, false)
+		for _, cqs := range [][2]*rawCQ{{p.ca, other}, {other, p.ca}} {
+			q := p.a.createQP(16, 16, cqs[0], cqs[1])
+			q.connect(q)
+			q.receive(p.ma.segment(0, 8))
+			q.post(q.entry(prm.OpSend, p.ma, 0, 8, 0, 0))
+			_, _, err := p.a.write(uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: q.handle}), 4, nil, 0)
+			require.NoError(t, err)
+			time.Sleep(2 * time.Second)
+			require.Nil(t, p.ca.next())
+			require.Nil(t, other.next())
+		}
 		require.NoError(t, p.na.SetFaults(Faults{}))
 		require.Error(t, p.na.SetFaults(Faults{Loss: 2}))
 	})
@@ -250,6 +258,55 @@ func TestFlushPolling(t *testing.T) {
 		require.Equal(t, other.qpn, p.ca.sleepFor().QPN())
 		require.LessOrEqual(t, time.Since(start), 3*time.Millisecond)
 	})
+}
+
+// A fenced entry is not sent before the answer to the read ahead of it is there.
+func TestFence(t *testing.T) {
+	for _, flags := range []uint8{0, prm.Fence} {
+		inBubble(t, Config{Link: LinkMemory, Faults: Faults{Delay: time.Millisecond}}, func(t *testing.T, p *rawPair) {
+			p.ma.b[0] = 1
+			p.qa.post(p.qa.entry(prm.OpRead, p.ma, 64, 8, p.mb.addr+64, p.mb.key))
+			w := p.qa.entry(prm.OpWrite, p.ma, 0, 1, p.mb.addr, p.mb.key)
+			w[11] |= flags
+			p.qa.post(w)
+			start := time.Now()
+			for p.mb.b[0] == 0 {
+				time.Sleep(100 * time.Microsecond)
+				synctest.Wait()
+			}
+			if flags == 0 {
+				require.Less(t, time.Since(start), 2*time.Millisecond)
+			} else {
+				require.GreaterOrEqual(t, time.Since(start), 3*time.Millisecond)
+			}
+		})
+	}
+}
+
+// What is too much for the goroutine that rings is done by the NIC's own, at once.
+func TestHandOver(t *testing.T) {
+	inBubble(t, Config{Link: LinkMemory}, func(t *testing.T, p *rawPair) {
+		start := time.Now()
+		var w []byte
+		for range 14 {
+			w = p.qa.entry(prm.OpWrite, p.ma, 0, 64<<10, p.mb.addr, p.mb.key)
+			p.qa.put(w)
+		}
+		p.qa.doorbell(w)
+		synctest.Wait()
+		for range 14 {
+			require.NotNil(t, p.ca.next())
+		}
+		require.Zero(t, time.Since(start))
+	})
+	n := newTestNIC(t, private())
+	n.lock()
+	for range inlineWork {
+		n.deliver(link.Get(16))
+	}
+	more := n.process()
+	n.unlock()
+	require.True(t, more)
 }
 
 // An idle NIC does nothing: no timer, though there are queue pairs.

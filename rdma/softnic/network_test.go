@@ -243,6 +243,30 @@ func TestStrangePackets(t *testing.T) {
 // qpnPSN is the sequence number the queue pair expects next.
 func (q *rawQP) qpnPSN() uint32 { return 100 + uint32(q.received) }
 
+// The UDP source port is the kernel's: of the flow label, or of both numbers.
+func TestFlowPort(t *testing.T) {
+	require.EqualValues(t, 0xfcf4, flowPort(0xabcde, 1, 2))
+	require.EqualValues(t, 0xc001, flowPort(1, 1, 2))
+	require.Equal(t, flowPort(0, 0x123456, 0x654321), flowPort(0, 0x654321, 0x123456), "the same for both ends")
+	require.GreaterOrEqual(t, flowPort(0, 0xffffff, 0xffffff), uint16(0xc000))
+}
+
+// The route decides how far packets may go.
+func TestHopLimit(t *testing.T) {
+	r := newRaw(t, newTestNIC(t, private()))
+	cq := r.createCQ(16, false)
+	q := r.createQP(16, 16, cq, cq)
+	require.NoError(t, r.modify(q.toInit()))
+	m := q.toRTR(q)
+	m.Dest.HopLimit, m.Dest.TrafficClass = 7, 106
+	require.NoError(t, r.modify(m))
+	reply, _, err := r.write(uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: q.handle}), 128, nil, 0)
+	require.NoError(t, err)
+	require.EqualValues(t, 64, reply[25])
+	require.EqualValues(t, 106, reply[26])
+	require.EqualValues(t, m.RqPsn, reply[88])
+}
+
 func TestInboxOverflow(t *testing.T) {
 	n := newTestNIC(t, private())
 	n.lock()
