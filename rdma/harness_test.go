@@ -1,6 +1,7 @@
 package rdma
 
 import (
+	"bytes"
 	"io"
 	"net"
 	"os"
@@ -180,6 +181,22 @@ func echo(c net.Conn) { io.Copy(c, c) }
 func eventually(t testing.TB, ok func() bool, why string) {
 	t.Helper()
 	require.Eventually(t, ok, 20*time.Second, time.Millisecond, why)
+}
+
+// awaitBlocked waits until a goroutine is parked by a connection somewhere below a
+// function of that name.
+func awaitBlocked(t testing.TB, function string) {
+	eventually(t, func() bool {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		for g := range bytes.SplitSeq(stacks, []byte("\n\n")) {
+			if bytes.Contains(g, []byte("[chan receive]")) && bytes.Contains(g, []byte("(*Conn).wait(")) &&
+				bytes.Contains(g, []byte(function+"(")) {
+				return true
+			}
+		}
+		return false
+	}, "nothing is blocked in "+function)
 }
 
 // resources are what a process may leak.
