@@ -3,6 +3,7 @@ package mlx5
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -35,7 +36,8 @@ func (n *NIC) findAddress(port verbs.PortAttr) (Address, error) {
 
 func (c Config) anyGID() bool { return c.GIDIndex == nil && !c.Addr.IsValid() }
 
-// choose is the best entry that the Config allows.
+// choose is the best entry that the Config allows. The kernel's commands have 8
+// bits for its slot.
 func (c Config) choose(gids []verbs.GIDEntry, layer verbs.LinkLayer) (best verbs.GIDEntry, ok bool) {
 	want := verbs.GIDTypeRoCEv2
 	if layer == verbs.LinkInfiniBand {
@@ -44,6 +46,7 @@ func (c Config) choose(gids []verbs.GIDEntry, layer verbs.LinkLayer) (best verbs
 	for _, g := range gids {
 		switch {
 		case g.Type != want,
+			g.Index > math.MaxUint8,
 			c.GIDIndex != nil && g.Index != *c.GIDIndex,
 			c.Addr.IsValid() && g.GID != verbs.GIDFrom(c.Addr):
 			continue

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
 	"github.com/farwire/farwire/rdma/verbs"
@@ -15,9 +16,11 @@ type NIC struct {
 	config Config
 	limits Limits
 
-	mu      sync.Mutex // guards what follows
+	changes atomic.Uint32 // of the port, as its events tell
+
+	mu      sync.Mutex // guards what follows, and is held while the kernel is asked
 	address Address
-	stale   bool // address was changed by an event
+	asOf    uint32 // the changes that address knows of
 }
 
 // Address is where a port is reached.
@@ -31,22 +34,21 @@ type Address struct {
 }
 
 func (n *NIC) start() error {
+	n.dev.Subscribe(n.heard) // before anything is asked that may change
 	port, err := n.Port()
 	if err != nil {
 		return err
 	}
 	n.limits = limits(n.dev, port)
-	if n.address, err = n.findAddress(port); err != nil {
-		return err
+	n.address, err = n.findAddress(port)
+	return err
+}
+
+// heard takes an event of the device.
+func (n *NIC) heard(e device.Event) {
+	if e.Type.IsPort() && e.Port == n.config.Port {
+		n.changes.Add(1)
 	}
-	n.dev.Subscribe(func(e device.Event) {
-		if e.Type.IsPort() && e.Port == n.config.Port {
-			n.mu.Lock()
-			n.stale = true
-			n.mu.Unlock()
-		}
-	})
-	return nil
 }
 
 // Limits is what the NIC holds.
@@ -81,23 +83,20 @@ func (n *NIC) GIDs() ([]verbs.GIDEntry, error) {
 // asked again after the port's attributes or addresses have changed.
 func (n *NIC) Address() (Address, error) {
 	n.mu.Lock()
-	stale, address := n.stale, n.address
-	n.stale = false
-	n.mu.Unlock()
-	if !stale {
-		return address, nil
+	defer n.mu.Unlock()
+	changes := n.changes.Load()
+	if changes == n.asOf {
+		return n.address, nil
 	}
 	port, err := n.Port()
-	if err == nil {
-		address, err = n.findAddress(port)
-	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	if err != nil {
-		n.stale = true
 		return Address{}, err
 	}
-	n.address = address
+	address, err := n.findAddress(port)
+	if err != nil {
+		return Address{}, err
+	}
+	n.address, n.asOf = address, changes
 	return address, nil
 }
 

@@ -65,6 +65,7 @@ func TestAddressChoice(t *testing.T) {
 		{"by address", mlx5.Config{Addr: netip.MustParseAddr("10.0.0.2")}, table, 9},
 		{"by IPv6 address", mlx5.Config{Addr: netip.MustParseAddr("fe80::1")}, table, 1},
 		{"address of another port", mlx5.Config{Addr: netip.MustParseAddr("10.0.0.3")}, table, -1},
+		{"slot that commands cannot name", mlx5.Config{}, []verbs.GIDEntry{entry(256, "10.0.0.1", v2), entry(255, "fe80::1", v2)}, 255},
 		{"none", mlx5.Config{}, nil, -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -148,6 +149,47 @@ func TestAddressAfterAChange(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, verbs.PortDown, port.State)
 	stop()
+}
+
+// Nobody gets an old address while somebody asks for the new one.
+func TestAddressDuringAChange(t *testing.T) {
+	soft, file := mlx5test.Open(t, softnic.Config{OldKernel: true})
+	table := func(addr string) []verbs.GIDEntry {
+		return []verbs.GIDEntry{{GID: gid(addr), Type: verbs.GIDTypeRoCEv2}}
+	}
+	asked, release := make(chan bool), make(chan bool)
+	gids := func(uint8) ([]verbs.GIDEntry, error) { return table("10.0.0.1"), nil }
+	nic, err := mlx5.OpenFile(file, mlx5.Config{GIDs: func(port uint8) ([]verbs.GIDEntry, error) { return gids(port) }})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, nic.Close()) }()
+	gids = func(uint8) ([]verbs.GIDEntry, error) {
+		asked <- true
+		<-release
+		return table("10.0.0.2"), nil
+	}
+	answers := make(chan verbs.GID, 2)
+	ask := func() {
+		for { // the event may come later
+			a, err := nic.Address()
+			if err != nil || a.GID == gid("10.0.0.2") {
+				answers <- a.GID
+				return
+			}
+		}
+	}
+	soft.SetPort(false)
+	go ask()
+	<-asked
+	second := make(chan verbs.GID, 1)
+	go func() { a, _ := nic.Address(); second <- a.GID }()
+	select {
+	case g := <-second:
+		require.Equal(t, gid("10.0.0.2"), g)
+	case <-time.After(20 * time.Millisecond): // it waits
+	}
+	close(release)
+	require.Equal(t, gid("10.0.0.2"), <-answers)
+	require.Equal(t, gid("10.0.0.2"), <-second)
 }
 
 func TestOpenFileFails(t *testing.T) {
