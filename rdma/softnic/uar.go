@@ -25,6 +25,7 @@ type uar struct {
 	next  *uar // in the NIC's list of rung pages
 	rung  atomic.Uint32
 	wakes [numRegisters]atomic.Uint32
+	woken [armIndex]atomic.Uint64 // what lay in each send register at its latest wake
 
 	// Under NIC.mu.
 	refs int // the object, each mapping of it, and each queue
@@ -57,6 +58,9 @@ func registerIndex(offset int) int {
 // wake notes that the register at offset was stored to, and has the NIC look.
 func (u *uar) wake(offset int) {
 	i := registerIndex(offset)
+	if i < armIndex {
+		u.woken[i].Store(atomic.LoadUint64(hostmem.Word64(u.mem.Bytes()[offset:])))
+	}
 	u.wakes[i].Add(1)
 	if u.rung.Or(1<<i) == 0 {
 		u.nic.pushRung(u)
@@ -148,32 +152,39 @@ func (u *uar) answerSend(i int, wakes uint32) {
 	register := u.mem.Bytes()[prm.SendRegister+i*halfSize:][:maxRegister]
 	word := atomic.LoadUint64(hostmem.Word64(register))
 	copy(n.blueFlame[:], register)
-	quiet := word == atomic.SwapUint64(hostmem.Word64(register), 0) && wakes == 1
+	// The first word of an entry is stored first, so what lay behind it is whole if the
+	// wake that follows the last store has come and no other word has.
+	whole := word == u.woken[i].Load()
+	whole = word == atomic.SwapUint64(hostmem.Word64(register), 0) && whole && wakes == 1
 	if word == 0 || wakes != 1 {
 		for q := range u.qps {
 			q.ring()
 		}
 	}
-	if word == 0 {
-		return
+	if word != 0 {
+		u.answerWord(i, prm.ParseSendDoorbell(word), whole)
 	}
+	copy(u.seen[i][:], n.blueFlame[:])
+}
+
+// answerWord is answerSend for the word that was found. whole says that nothing was
+// being stored behind it.
+func (u *uar) answerWord(i int, bell prm.Ctrl, whole bool) {
+	n := u.nic
 	n.count.Doorbells++
-	bell := prm.ParseSendDoorbell(word)
 	q := n.qps[bell.QPN]
 	switch {
 	case q == nil || q.uar != u:
 		n.badDoorbell("send doorbell for no queue pair of the page", "page", u.index, "qpn", bell.QPN)
-		return
 	case !u.mayRing(q, i):
 		n.badDoorbell("send doorbell at a register the queue pair does not have",
 			"page", u.index, "register", i, "qpn", bell.QPN)
-		return
+	default:
+		q.doorbell(bell)
+		if whole {
+			u.checkBlueFlame(q, i, bell)
+		}
 	}
-	q.doorbell(bell)
-	if quiet {
-		u.checkBlueFlame(q, i, bell)
-	}
-	copy(u.seen[i][:], n.blueFlame[:])
 }
 
 // forgetQP takes the doorbells that the NIC has not looked at yet, of a queue pair

@@ -1,10 +1,12 @@
 package softnic
 
 import (
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
 )
@@ -39,4 +41,44 @@ func TestDoorbellBeforeDestroy(t *testing.T) {
 	_, _, err = r.write(uapi.CmdDestroyCQ, enc(uapi.DestroyCQ{CQHandle: unused.handle}), 8, nil, 0)
 	require.NoError(t, err)
 	require.Zero(t, r.nic.Counters().BadDoorbells)
+}
+
+// A NIC that is late may find the next entry's first word in a register before the rest
+// of the entry is there. It must neither take what it finds for an entry, nor the rest,
+// when it is there, for one that came with a later doorbell.
+func TestBlueFlameHalfStored(t *testing.T) {
+	r, cq, q := loopback(t, private(), 16, 16, 16)
+	m := r.regMR(4096, allAccess)
+	page := r.pages[0].Mem[prm.SendRegister:]
+	send := func(i int) []byte {
+		q.receive(m.segment(1000, 8))
+		return q.entry(prm.OpSend, m, 100*i, 8, 0, 0)
+	}
+	finish := func(entries int) {
+		for range 2 * entries {
+			require.False(t, cq.wait().Opcode().IsError())
+		}
+		require.Zero(t, r.nic.Counters().BadDoorbells)
+	}
+	r.nic.mu.Lock() // the NIC is busy
+	first := send(0)
+	q.put(first)
+	copy(page[8:], first[8:])
+	q.doorbell(first)
+	q.put(send(1))
+	third := send(2)
+	q.put(third)
+	nic := r.nic.qps[q.qpn]
+	for range 2 { // it goes on with the first two entries, which the record tells it of
+		nic.post(q.posted)
+	}
+	atomic.StoreUint64(hostmem.Word64(page), prm.SendDoorbell(third)) // and here comes the third
+	r.nic.unlock()
+	copy(page[8:], third[8:])
+	r.pages[0].Wake(prm.SendRegister)
+	finish(3)
+
+	q.half = 0
+	q.post(send(3)) // with a plain doorbell
+	finish(1)
 }
