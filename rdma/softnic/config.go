@@ -194,8 +194,3 @@ func (f Faults) check() error {
 	}
 	return nil
 }
-
-// impairsLink reports whether packets are impaired.
-func (f Faults) impairsLink() bool {
-	return f.Loss > 0 || f.Duplicate > 0 || f.Reorder > 0 || f.Corrupt > 0 || f.Delay > 0 || f.Jitter > 0
-}
