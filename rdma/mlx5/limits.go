@@ -21,6 +21,7 @@ type Limits struct {
 	Message          uint32 // bytes of a message
 	Reads            int    // reads and atomics of a queue pair that run at once
 	PeerReads        int    // the same of its peer
+	Atomics          bool   // there are atomics, and peers may be granted them
 	MemoryRegions    int
 	QueuePairs       int
 	CompletionQueues int
@@ -41,6 +42,7 @@ func limits(dev *device.Device, port verbs.PortAttr) Limits {
 		Message:          min(port.MaxMsgSize, prm.MaxLength),
 		Reads:            int(min(a.MaxReads, maxReads)),
 		PeerReads:        int(min(a.MaxPeerReads, maxReads)),
+		Atomics:          a.AtomicCap != 0,
 		MemoryRegions:    int(a.MaxMR),
 		QueuePairs:       int(a.MaxQP),
 		CompletionQueues: int(a.MaxCQ),

@@ -21,6 +21,9 @@ func (l *Limits) units(e *Entry) (int, error) {
 	n := 1 // control
 	switch e.Op {
 	case CompareSwap, FetchAdd:
+		if !l.Atomics {
+			return 0, ErrNoAtomics
+		}
 		if e.Inline != nil {
 			return 0, ErrEntry
 		}

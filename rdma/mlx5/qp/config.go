@@ -35,6 +35,7 @@ type Limits struct {
 	ReceiveSegments int
 	Inline          int
 	Message         uint32 // bytes of an entry, or of a receive
+	Atomics         bool   // CompareSwap and FetchAdd may be posted
 }
 
 // geometry is how the rings lie in memory: the receive ring, and the send ring
@@ -53,7 +54,7 @@ func (c Config) plan(nic mlx5.Limits) (g geometry, l Limits, err error) {
 	if c.Sends < 1 || c.Receives < 0 || c.SendSegments < 0 || c.ReceiveSegments < 0 || c.Inline < 0 {
 		return g, l, fmt.Errorf("sends, receives, segments or inline bytes out of range: %+v", c)
 	}
-	l.Message = nic.Message
+	l.Message, l.Atomics = nic.Message, nic.Atomics
 	if err := c.planSends(nic, &g, &l); err != nil {
 		return g, l, err
 	}

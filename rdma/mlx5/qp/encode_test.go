@@ -26,7 +26,7 @@ func testSender(t testing.TB, blocks, entries uint32, l Limits) *sender {
 	return &sender{ledger: ledger.NewSends(blocks, entries), qpn: 0x1a4, limits: &l, ring: mem.Bytes()}
 }
 
-var roomy = Limits{SendSegments: 8, ReadSegments: 4, Inline: 200, Message: 1 << 30}
+var roomy = Limits{SendSegments: 8, ReadSegments: 4, Inline: 200, Message: 1 << 30, Atomics: true}
 
 func unhex(t *testing.T, s string) []byte {
 	t.Helper()

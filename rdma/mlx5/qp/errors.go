@@ -30,6 +30,9 @@ var (
 	// ErrTooLong is returned for an entry that moves more bytes than a message
 	// may have.
 	ErrTooLong = errors.New("longer than a message may be")
+	// ErrNoAtomics is returned for an atomic operation on a NIC that has none
+	// (mlx5.Limits).
+	ErrNoAtomics = errors.New("NIC has no atomic operations")
 	// ErrAtomic is returned for an atomic operation whose local memory is not one
 	// segment of 8 bytes, or whose remote address is not a multiple of 8.
 	ErrAtomic = errors.New("atomic operand is not 8 aligned bytes")

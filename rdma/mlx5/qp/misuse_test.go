@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/cq"
 	"github.com/farwire/farwire/rdma/mlx5/internal/mlx5test"
 	"github.com/farwire/farwire/rdma/mlx5/qp"
@@ -162,7 +163,7 @@ func TestSizes(t *testing.T) {
 		{"segments", qp.Config{Sends: 2, SendSegments: 3}, qp.Limits{Sends: 2, SendSegments: 6, ReadSegments: 6, Inline: 92}},
 	} {
 		p := h.Pair(test.config)
-		test.want.Message = 1 << 30
+		test.want.Message, test.want.Atomics = 1<<30, true
 		require.Equal(t, test.want, p.Limits(), test.name)
 		require.Equal(t, test.want.Sends, p.Room(qp.Sends))
 		require.Equal(t, test.want.Receives, p.Room(qp.Receives))
@@ -270,4 +271,44 @@ func TestSequenceNumbersAreRandom(t *testing.T) {
 	require.Greater(t, len(seen), 38)
 	require.EqualValues(t, 1<<24-1, or, "every bit is set at times")
 	require.Zero(t, and, "and clear at times")
+}
+
+// A NIC without atomics refuses them, and does not ask the kernel to grant them,
+// which would refuse the region and the connection.
+func TestNoAtomics(t *testing.T) {
+	_, file := mlx5test.Open(t, softnic.Config{})
+	file.Reply(mlx5test.Command{Write: uapi.CmdQueryDevice}, func(response []byte) {
+		var r uapi.QueryDeviceResp
+		copy(uapi.Bytes(&r), response)
+		r.AtomicCap = 0
+		copy(response, uapi.Bytes(&r))
+	})
+	nic, err := mlx5.OpenFile(file, mlx5.Config{})
+	require.NoError(t, err)
+	require.False(t, nic.Limits().Atomics)
+	mr, err := region.Alloc(nic, region.RemoteReadWrite, 4096)
+	require.NoError(t, err)
+	done, err := cq.New(nic, 16)
+	require.NoError(t, err)
+	p, err := qp.New(done, qp.Config{Sends: 4})
+	require.NoError(t, err)
+	require.NoError(t, p.Connect(region.RemoteReadWrite, p.Endpoint()))
+
+	var registered uapi.RegMR
+	copy(uapi.Bytes(&registered), file.Issued(mlx5test.Command{Write: uapi.CmdRegMR})[0].Core)
+	require.Equal(t, verbs.AccessLocalWrite|verbs.AccessRemoteWrite|verbs.AccessRemoteRead, verbs.Access(registered.AccessFlags))
+	var connected uapi.ModifyQP
+	copy(uapi.Bytes(&connected), file.Issued(mlx5test.Command{Write: uapi.CmdModifyQP})[0].Core)
+	require.Equal(t, verbs.AccessRemoteWrite|verbs.AccessRemoteRead, verbs.Access(connected.QPAccessFlags))
+
+	target, err := mr.Remote(0)
+	require.NoError(t, err)
+	for _, op := range []cq.Op{qp.CompareSwap, qp.FetchAdd} {
+		require.Equal(t, qp.ErrNoAtomics, p.Post(qp.Entry{Op: op, Local: mr.Local(0, 8), Remote: target}))
+	}
+	require.NoError(t, p.Post(qp.Entry{Op: qp.Read, Local: mr.Local(0, 8), Remote: target}))
+	require.NoError(t, p.Destroy())
+	require.NoError(t, done.Close())
+	require.NoError(t, mr.Close())
+	require.NoError(t, nic.Close())
 }

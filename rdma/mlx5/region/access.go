@@ -18,8 +18,8 @@ const (
 	// message may become visible in any order, but all of them before a
 	// completion that follows them.
 	RemoteWrite
-	// RemoteReadWrite lets peers read, write and do atomic operations; writes
-	// become visible in order.
+	// RemoteReadWrite lets peers read, write and, if the NIC can (mlx5.Limits), do
+	// atomic operations; writes become visible in order.
 	RemoteReadWrite
 )
 

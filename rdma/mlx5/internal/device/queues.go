@@ -218,6 +218,7 @@ func (d *Device) Pair(e prm.CQE) *ledger.Pair { return d.pairs.Get(uint32(d.KeyO
 
 // ModifyQP changes a queue pair's attributes.
 func (d *Device) ModifyQP(q QP, a verbs.QPAttr, mask verbs.QPMask) error {
+	a.Access = d.grant(a.Access)
 	return d.ctx.ModifyQP(q.Handle, a, mask)
 }
 

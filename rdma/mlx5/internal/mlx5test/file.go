@@ -40,6 +40,7 @@ type File struct {
 
 	mu       sync.Mutex
 	refusals map[Command]refusal
+	replies  map[Command]func([]byte)
 	log      []Issued
 	bells    []Bell
 	record   bool
@@ -71,7 +72,7 @@ func OpenNIC(t testing.TB, nic *softnic.NIC) *File {
 	t.Helper()
 	file, err := nic.Open()
 	require.NoError(t, err)
-	return &File{File: file, refusals: map[Command]refusal{}}
+	return &File{File: file, refusals: map[Command]refusal{}, replies: map[Command]func([]byte){}}
 }
 
 // Refuse makes the command fail with errno after it has succeeded after times,
@@ -80,6 +81,13 @@ func (f *File) Refuse(c Command, errno syscall.Errno, after int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refusals[c] = refusal{errno, after}
+}
+
+// Reply lets change have a command's core response before the driver does.
+func (f *File) Reply(c Command, change func(response []byte)) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.replies[c] = change
 }
 
 // RefuseMap makes Map fail.
@@ -128,7 +136,16 @@ func (f *File) Ioctl(cmd []byte) error {
 	if errno := f.refuses(issued); errno != 0 {
 		return errno
 	}
-	return f.File.Ioctl(cmd)
+	if err := f.File.Ioctl(cmd); err != nil {
+		return err
+	}
+	f.mu.Lock()
+	change := f.replies[issued.Command]
+	f.mu.Unlock()
+	if change != nil {
+		change(output(cmd, uapi.AttrCoreOut))
+	}
+	return nil
 }
 
 func (f *File) refuses(i Issued) syscall.Errno {
@@ -211,4 +228,13 @@ func input(cmd []byte, id uint16) []byte {
 		return append([]byte(nil), a.Inline()...)
 	}
 	return append([]byte(nil), hostmem.View(a.Data(), a.Len())...)
+}
+
+// output is the memory of an output attribute of a command, nil if it has none.
+func output(cmd []byte, id uint16) []byte {
+	r, err := uapi.Parse(cmd)
+	if err != nil || r.Find(id) == nil {
+		return nil
+	}
+	return hostmem.View(r.Find(id).Data(), r.Find(id).Len())
 }
