@@ -187,11 +187,20 @@ func (d *Device) tearDown() error {
 	return errors.Join(errs...)
 }
 
-// ignoreGone is err, but nil for what a failed device answers: it is gone, and
-// its objects with it.
+// ignoreGone is err, but nil for what a device that is gone answers: its objects
+// go with it. The kernel keeps the pages that they were made with until then,
+// whether they are mapped or not.
 func (d *Device) ignoreGone(err error) error {
-	if d.failed.Load() && errors.Is(err, verbs.ErrDeviceRemoved) {
+	if errors.Is(err, verbs.ErrDeviceRemoved) && (d.failed.Load() || d.removed()) {
 		return nil
 	}
 	return err
+}
+
+// removed asks the kernel whether the device is gone, whose event may not have
+// been read yet. Firmware may answer as a device that is gone does; this command
+// does not go that far.
+func (d *Device) removed() bool {
+	_, err := d.ctx.QueryDevice()
+	return errors.Is(err, verbs.ErrDeviceRemoved)
 }

@@ -162,6 +162,24 @@ func TestEvents(t *testing.T) {
 	require.Empty(t, seen, "said once")
 }
 
+// A command may meet the removal before its event is read. Firmware that answers
+// in the same words is another matter.
+func TestRemovalBeforeItsEvent(t *testing.T) {
+	_, file, d := open(t, softnic.Config{})
+	destroy, query := write(uapi.CmdDestroyCQ), write(uapi.CmdQueryDevice)
+	q, _, _ := queue(t, d, &owner{})
+	file.Refuse(destroy, syscall.EIO, 0)
+	require.ErrorIs(t, d.DestroyCQ(q), syscall.EIO)
+	file.Refuse(query, syscall.EIO, 0)
+	require.NoError(t, d.DestroyCQ(q))
+	require.NoError(t, d.Failure(), "that is for the event to say")
+	file.Refuse(destroy, syscall.EBUSY, 0)
+	require.ErrorIs(t, d.DestroyCQ(q), syscall.EBUSY)
+	file.Refuse(query, 0, 0)
+	file.Refuse(destroy, 0, 0)
+	require.NoError(t, d.DestroyCQ(q))
+}
+
 // Removal of a device that said nothing is noticed all the same.
 func TestEventsEnd(t *testing.T) {
 	for name, c := range map[string]softnic.Config{"removed": {}} {
