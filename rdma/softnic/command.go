@@ -1,6 +1,7 @@
 package softnic
 
 import (
+	"encoding/binary"
 	"fmt"
 	"syscall"
 
@@ -124,6 +125,18 @@ func (c *call) needContext() error {
 func in[T any](c *call, a uapi.Attr) (v T, err error) {
 	err = a.CopyIn(c.mem, uapi.Bytes(&v))
 	return v, err
+}
+
+// word is the value of an input of 4 or 8 bytes, which lies in the attribute; an
+// absent one is 0.
+func (c *call) word(id uint16) uint64 {
+	switch b := c.req.Find(id).Inline(); len(b) {
+	case 8:
+		return binary.NativeEndian.Uint64(b)
+	case 4:
+		return uint64(binary.NativeEndian.Uint32(b))
+	}
+	return 0
 }
 
 // core is in for the core's structure of a legacy command, whose unknown tail

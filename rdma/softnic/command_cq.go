@@ -53,25 +53,19 @@ func (c *call) createCQNative() error {
 	if err := c.needContext(); err != nil {
 		return err
 	}
-	req := cqRequest{channel: -1, page: c.req.Find(prm.AttrCreateCQPage)}
-	var err error
-	if req.cqe, err = in[uint32](c, c.req.Find(uapi.AttrCreateCQCQE)); err != nil {
-		return err
+	req := cqRequest{
+		channel: -1,
+		page:    c.req.Find(prm.AttrCreateCQPage),
+		cqe:     uint32(c.word(uapi.AttrCreateCQCQE)),
+		user:    c.word(uapi.AttrCreateCQUserHandle),
+		vector:  uint32(c.word(uapi.AttrCreateCQCompVector)),
 	}
-	if req.user, err = in[uint64](c, c.req.Find(uapi.AttrCreateCQUserHandle)); err != nil {
-		return err
-	}
-	if req.vector, err = in[uint32](c, c.req.Find(uapi.AttrCreateCQCompVector)); err != nil {
-		return err
-	}
-	flags, err := in[uint64](c, c.req.Find(uapi.AttrCreateCQFlags))
-	if err != nil {
-		return err
-	}
+	flags := c.word(uapi.AttrCreateCQFlags)
 	if flags>>32 != 0 {
 		return refuse(einval, "flags %#x", flags)
 	}
 	req.flags = uint32(flags)
+	var err error
 	if a := c.req.Find(uapi.AttrCreateCQCompChannel); a != nil {
 		if req.channel = int32(a.Data()); req.channel < 0 {
 			return refuse(ebadf, "completion channel %d", req.channel)
@@ -175,11 +169,7 @@ func (c *call) checkCQUdata(u prm.CreateCQRequest, q *cq, page uapi.Attr) error 
 	case f.dynamic() && u.Flags&prm.CQUARPageIndex != 0:
 		q.uar = f.page(uint32(u.UARPage))
 	case f.dynamic() && page != nil:
-		index, err := in[uint32](c, page)
-		if err != nil {
-			return err
-		}
-		q.uar = f.page(index)
+		q.uar = f.page(uint32(c.word(page.ID())))
 	case !f.dynamic():
 		q.uar = f.staticPages[0]
 	}

@@ -12,24 +12,9 @@ import (
 // the host can map: udmabuf, and memfd files in place of one.
 func (c *call) registerDmabuf() error {
 	f, n := c.file, c.nic
-	var offset, length, iova, access uint64
-	var fd uint32
-	for _, a := range []struct {
-		id uint16
-		v  *uint64
-	}{
-		{uapi.AttrRegDmabufOffset, &offset}, {uapi.AttrRegDmabufLength, &length},
-		{uapi.AttrRegDmabufIOVA, &iova}, {uapi.AttrRegDmabufAccess, &access},
-	} {
-		var err error
-		if *a.v, err = in[uint64](c, c.req.Find(a.id)); err != nil {
-			return err
-		}
-	}
-	fd, err := in[uint32](c, c.req.Find(uapi.AttrRegDmabufFD))
-	if err != nil {
-		return err
-	}
+	offset, length := c.word(uapi.AttrRegDmabufOffset), c.word(uapi.AttrRegDmabufLength)
+	iova, access := c.word(uapi.AttrRegDmabufIOVA), c.word(uapi.AttrRegDmabufAccess)
+	fd := int32(c.word(uapi.AttrRegDmabufFD))
 	d, err := lookup[*pd](f, uapi.ObjectPD, c.req.Find(uapi.AttrRegDmabufPD).Data())
 	if err != nil {
 		return err
@@ -46,13 +31,13 @@ func (c *call) registerDmabuf() error {
 	if c.caller != nil {
 		return refuse(enotsup, "descriptor of another process")
 	}
-	addr, release, err := mapDescriptor(int(int32(fd)), offset, length, uint32(access)&uapi.AccessLocalWrite != 0)
+	addr, release, err := mapDescriptor(int(fd), offset, length, uint32(access)&uapi.AccessLocalWrite != 0)
 	if err != nil {
 		var errno syscall.Errno
 		if !errors.As(err, &errno) {
 			errno = syscall.EOPNOTSUPP
 		}
-		return refuse(errno, "map descriptor %d: %v", int32(fd), err)
+		return refuse(errno, "map descriptor %d: %v", fd, err)
 	}
 	// The memory is the descriptor's; nothing of the caller's is pinned.
 	m := &mr{pd: d, mem: ownMemory{}, start: addr, va: iova, length: length, access: uint32(access), release: release}

@@ -99,18 +99,12 @@ func (c *call) createQPNative() error {
 			return refuse(enotsup, "attribute %d", id)
 		}
 	}
-	r := qpRequest{kind: c.req.Find(uapi.AttrCreateQPType).Data()}
+	r := qpRequest{kind: c.req.Find(uapi.AttrCreateQPType).Data(), user: c.word(uapi.AttrCreateQPUserHandle)}
 	var err error
-	if r.user, err = in[uint64](c, c.req.Find(uapi.AttrCreateQPUserHandle)); err != nil {
-		return err
-	}
 	if r.caps, err = in[uapi.QPCap](c, c.req.Find(uapi.AttrCreateQPCap)); err != nil {
 		return err
 	}
-	flags, err := in[uint64](c, c.req.Find(uapi.AttrCreateQPFlags))
-	if err != nil {
-		return err
-	}
+	flags := c.word(uapi.AttrCreateQPFlags)
 	if flags&^nativeSignalAll != 0 {
 		return refuse(einval, "flags %#x", flags)
 	}

@@ -102,10 +102,7 @@ func (c *call) queryGIDTable() error {
 		return err
 	}
 	size := c.req.Find(uapi.AttrGIDTableEntrySize).Data()
-	flags, err := in[uint64](c, c.req.Find(uapi.AttrGIDTableFlags))
-	if err != nil {
-		return err
-	}
+	flags := c.word(uapi.AttrGIDTableFlags)
 	entries := c.req.Find(uapi.AttrGIDTableEntries)
 	switch {
 	case flags != 0:
@@ -134,10 +131,7 @@ func (c *call) queryGIDEntry() error {
 	if err := checkPort(c.req.Find(uapi.AttrGIDEntryPort).Data()); err != nil {
 		return err
 	}
-	flags, err := in[uint64](c, c.req.Find(uapi.AttrGIDEntryFlags))
-	if err != nil {
-		return err
-	}
+	flags := c.word(uapi.AttrGIDEntryFlags)
 	i := c.req.Find(uapi.AttrGIDEntryIndex).Data()
 	e, ok := c.nic.gidEntry(i)
 	switch {

@@ -157,6 +157,39 @@ func script(add func(command, memory []byte)) {
 	}
 }
 
+// Wherever a command says that bytes are which are not: an errno, and nothing left
+// of what the command had begun.
+func TestUnmappedAttributes(t *testing.T) {
+	n, f, m := pretend(t)
+	defer n.Close()
+	faults := 0
+	script(func(cmd, image []byte) {
+		for i := range (len(cmd) - uapi.HeaderSize) / uapi.AttrSize {
+			copy(m.b, image)
+			wrong := append([]byte(nil), cmd...)
+			at := wrong[uapi.HeaderSize+i*uapi.AttrSize:]
+			data := binary.NativeEndian.Uint64(at[8:])
+			if data < pretendBase || binary.NativeEndian.Uint16(at[2:]) == 0 {
+				continue // not an address of anything
+			}
+			binary.NativeEndian.PutUint64(at[8:], 4096)
+			before := n.Counters()
+			err := f.Ioctl(wrong)
+			require.Error(t, err, "%x attribute %d", cmd[:8], i)
+			if err == syscall.EFAULT {
+				faults++
+			}
+			after := n.Counters()
+			after.Commands, after.FailedCommands = before.Commands, before.FailedCommands
+			require.Equal(t, before, after, "%x attribute %d", cmd[:8], i)
+		}
+		copy(m.b, image)
+		_ = f.Ioctl(cmd)
+	})
+	require.Greater(t, faults, 20)
+	require.NoError(t, f.Close())
+}
+
 // FuzzIoctl: whatever bytes a command has, and whatever they refer to, the NIC
 // does not panic, answers with an errno, and has nothing left after the close.
 func FuzzIoctl(f *testing.F) {
