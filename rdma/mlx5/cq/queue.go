@@ -39,6 +39,7 @@ type Queue struct {
 
 	mu     sync.Mutex // guards what follows
 	ring   ring.Completion
+	wide   uint32 // one more than the events taken when last armed for any completion
 	rooms  uint32 // of the queue pairs, all counted
 	pairs  int    // rings attached and alive
 	closed bool

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/cq"
@@ -108,6 +109,33 @@ func pollOnly(t *testing.T, q *cq.Queue, n int) {
 			}
 		}
 	}, waitTime, tick)
+}
+
+// Before the event an arm may widen what gives one, and never narrows it.
+func TestArmNeverNarrows(t *testing.T) {
+	h, p := self(t, softnic.Config{})
+	var calls atomic.Int32
+	h.Done.Notify(func() { calls.Add(1) })
+	solicited := func(arms ...bool) (told []bool) {
+		h.File.Record()
+		for _, only := range arms {
+			require.NoError(t, h.Done.Arm(only))
+		}
+		for _, b := range h.File.Bells() {
+			value, _ := prm.ParseArmDoorbell(binary.NativeEndian.Uint64(b.Bytes))
+			_, only, _, ok := prm.ParseArm(value)
+			require.True(t, ok)
+			told = append(told, only)
+		}
+		return told
+	}
+	for round := range int32(5) {
+		require.Equal(t, []bool{true, true, false, false, false}, solicited(true, true, false, true, true))
+		write(t, h, p, 1)
+		require.Eventually(t, func() bool { return calls.Load() == round+1 }, waitTime, tick)
+		pollOnly(t, h.Done, 1)
+	}
+	h.Done.Notify(nil)
 }
 
 // A queue armed for solicited events sleeps through others, and wakes for a

@@ -23,7 +23,7 @@ type wake struct {
 // solicitedOnly, at the next one whose sender asked for an event or that failed.
 // Completions that are already in the queue may or may not give one, so the
 // queue is to be drained after Arm and before sleeping. Arming again before the
-// event changes nothing. Safe for concurrent use; it does not allocate.
+// event changes nothing, but for any completion after solicitedOnly. Safe for concurrent use; it does not allocate.
 func (q *Queue) Arm(solicitedOnly bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -33,7 +33,13 @@ func (q *Queue) Arm(solicitedOnly bool) error {
 	if err := q.failure(); err != nil {
 		return err
 	}
-	value := prm.ArmValue(q.wake.events.Load(), solicitedOnly, q.ring.Record())
+	// The NIC may take the last arm before an event for the one that counts: it must
+	// not narrow what another goroutine waits for.
+	sequence := q.wake.events.Load()
+	if !solicitedOnly {
+		q.wide = sequence + 1
+	}
+	value := prm.ArmValue(sequence, q.wide != sequence+1, q.ring.Record())
 	q.dev.Arm(q.record, value, q.kernel.Number)
 	return nil
 }
