@@ -109,7 +109,7 @@ func allAttributes(m [2]uint16) func(*uapi.Command) {
 				case s.Kind == uapi.In:
 					c.In(s.ID, make([]byte, s.Min))
 				case s.Kind == uapi.Out:
-					c.Out(s.ID, max(8, int(s.Min))/8*8)
+					c.Out(s.ID, max(1, int(s.Min)))
 				case s.Kind == uapi.NewObject:
 					c.NewObject(s.ID)
 				default:

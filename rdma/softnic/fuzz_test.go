@@ -129,6 +129,8 @@ func script(add func(command, memory []byte)) {
 	do(uapi.ObjectDevice, uapi.MethodGetContext, func(c *uapi.Command) {
 		c.In(uapi.AttrUHWIn, prm.Bytes(&udata))
 		c.Out(uapi.AttrUHWOut, 72)
+		c.Out(uapi.AttrContextNumCompVectors, 4)
+		c.Out(uapi.AttrContextCoreSupport, 8)
 	})
 	do(uapi.ObjectAsyncEvent, 0, func(c *uapi.Command) { c.NewObject(0) })
 	write(uapi.CmdAllocPD, enc(uapi.AllocPD{}), 4, nil, 8)
@@ -147,6 +149,8 @@ func script(add func(command, memory []byte)) {
 		ReceiveShift: 6, Flags: prm.QPUARPageIndex, Register: firstPage}
 	write(uapi.CmdCreateQP, enc(uapi.CreateQP{PDHandle: 0, SendCQHandle: 3, RecvCQHandle: 3, MaxSendWR: 16, MaxRecvWR: 16, QPType: 2}), 32, prm.Bytes(&qu), 40)
 	write(uapi.CmdModifyQP, enc(uapi.ModifyQP{QPHandle: 4, AttrMask: uapi.RCResetToInit, QPState: uapi.QPInit, PortNum: 1}), 0, nil, 0)
+	scriptNative(do, cu, qu)
+	write(uapi.CmdExCreateQP, enc(uapi.ExCreateQP{SendCQHandle: 3, RecvCQHandle: 3, MaxSendWR: 16, MaxRecvWR: 16, QPType: 2}), 40, prm.Bytes(&qu), 40)
 	write(uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: 4}), 128, nil, 0)
 	write(uapi.CmdQueryPort, enc(uapi.QueryPort{PortNum: 1}), 40, nil, 0)
 	write(uapi.CmdExQueryDevice, enc(uapi.ExQueryDevice{}), 304, nil, 0)
@@ -162,7 +166,7 @@ func script(add func(command, memory []byte)) {
 func TestUnmappedAttributes(t *testing.T) {
 	n, f, m := pretend(t)
 	defer n.Close()
-	faults := 0
+	faults, destroyed := 0, 0
 	script(func(cmd, image []byte) {
 		for i := range (len(cmd) - uapi.HeaderSize) / uapi.AttrSize {
 			copy(m.b, image)
@@ -180,14 +184,68 @@ func TestUnmappedAttributes(t *testing.T) {
 				faults++
 			}
 			after := n.Counters()
+			if after.QPs < before.QPs || after.CQs < before.CQs {
+				destroyed++ // the kernel, too, has destroyed when it replies
+				continue
+			}
 			after.Commands, after.FailedCommands = before.Commands, before.FailedCommands
 			require.Equal(t, before, after, "%x attribute %d", cmd[:8], i)
 		}
 		copy(m.b, image)
 		_ = f.Ioctl(cmd)
 	})
-	require.Greater(t, faults, 20)
+	require.Greater(t, faults, 40)
+	require.Equal(t, 1, destroyed)
 	require.NoError(t, f.Close())
+}
+
+// scriptNative are the native methods, valid after the first objects were made.
+func scriptNative(do func(object, method uint16, build func(*uapi.Command)), cu prm.CreateCQRequest, qu prm.CreateQPRequest) {
+	do(uapi.ObjectDevice, uapi.MethodQueryContext, func(c *uapi.Command) {
+		c.Out(uapi.AttrContextNumCompVectors, 4)
+		c.Out(uapi.AttrContextCoreSupport, 8)
+		c.Out(prm.AttrQueryContextResponse, 72)
+	})
+	do(uapi.ObjectDevice, uapi.MethodQueryGIDTable, func(c *uapi.Command) {
+		c.Const(uapi.AttrGIDTableEntrySize, 32)
+		c.Out(uapi.AttrGIDTableEntries, 256)
+		c.Out(uapi.AttrGIDTableNumEntries, 8)
+	})
+	do(uapi.ObjectDevice, uapi.MethodQueryGIDEntry, func(c *uapi.Command) {
+		c.Const(uapi.AttrGIDEntryPort, 1)
+		c.Const(uapi.AttrGIDEntryIndex, 3)
+		c.In(uapi.AttrGIDEntryFlags, make([]byte, 4))
+		c.Out(uapi.AttrGIDEntryResp, 32)
+	})
+	do(uapi.ObjectMR, uapi.MethodQueryMR, func(c *uapi.Command) {
+		c.Object(uapi.AttrQueryMRHandle, 2)
+		c.Out(uapi.AttrQueryMRLKey, 4)
+		c.Out(uapi.AttrQueryMRRKey, 4)
+		c.Out(uapi.AttrQueryMRLength, 8)
+		c.Out(uapi.AttrQueryMRIOVA, 8)
+	})
+	do(uapi.ObjectCQ, uapi.MethodCQCreate, func(c *uapi.Command) {
+		c.NewObject(uapi.AttrCreateCQHandle)
+		c.In(uapi.AttrCreateCQCQE, enc(uint32(7)))
+		c.In(uapi.AttrCreateCQUserHandle, make([]byte, 8))
+		c.In(uapi.AttrCreateCQCompVector, make([]byte, 4))
+		c.Out(uapi.AttrCreateCQRespCQE, 4)
+		c.In(uapi.AttrUHWIn, prm.Bytes(&cu))
+		c.Out(uapi.AttrUHWOut, 8)
+	})
+	do(uapi.ObjectQP, uapi.MethodQPCreate, func(c *uapi.Command) {
+		c.NewObject(uapi.AttrCreateQPHandle)
+		c.Object(uapi.AttrCreateQPPD, 0)
+		c.Object(uapi.AttrCreateQPSendCQ, 3)
+		c.Object(uapi.AttrCreateQPRecvCQ, 3)
+		c.In(uapi.AttrCreateQPUserHandle, make([]byte, 8))
+		c.In(uapi.AttrCreateQPCap, enc(uapi.QPCap{MaxSendWR: 16, MaxRecvWR: 16}))
+		c.Const(uapi.AttrCreateQPType, uapi.QPTypeRC)
+		c.Out(uapi.AttrCreateQPRespCap, 20)
+		c.Out(uapi.AttrCreateQPRespQPN, 4)
+		c.In(uapi.AttrUHWIn, prm.Bytes(&qu))
+		c.Out(uapi.AttrUHWOut, 40)
+	})
 }
 
 // FuzzIoctl: whatever bytes a command has, and whatever they refer to, the NIC

@@ -18,10 +18,12 @@ func readOnlyPage(t *testing.T) uint64 {
 }
 
 // memfd makes a file in memory, in place of a dma-buf.
-func memfd(t *testing.T, size int) int {
+func memfd(t *testing.T, content []byte) int {
 	fd, err := unix.MemfdCreate("dmabuf", unix.MFD_CLOEXEC)
 	require.NoError(t, err)
-	require.NoError(t, unix.Ftruncate(fd, int64(size)))
+	n, err := unix.Write(fd, content)
+	require.NoError(t, err)
+	require.Len(t, content, n)
 	t.Cleanup(func() { require.NoError(t, unix.Close(fd)) })
 	return fd
 }

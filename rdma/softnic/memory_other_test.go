@@ -9,7 +9,7 @@ func readOnlyPage(t *testing.T) uint64 {
 	return 0
 }
 
-func memfd(t *testing.T, size int) int {
+func memfd(t *testing.T, content []byte) int {
 	t.Skip("dma-bufs are of linux")
 	return -1
 }

@@ -177,7 +177,9 @@ func dmabuf(r *raw, fd int, offset, length, iova, access uint64) (handle uint64,
 }
 
 func TestDmabuf(t *testing.T) {
-	fd := memfd(t, 3*pageSize())
+	content := make([]byte, 3*pageSize())
+	copy(content[pageSize()+100:], "in the file")
+	fd := memfd(t, content)
 	p := newRawPair(t, private())
 	page := uint64(pageSize())
 	for name, tt := range map[string]struct {
@@ -207,8 +209,6 @@ func TestDmabuf(t *testing.T) {
 	requireErrno(t, syscall.ENOENT, err)
 	p.a.pd = good
 
-	_, err = syscall.Pwrite(fd, []byte("in the file"), int64(page)+100)
-	require.NoError(t, err)
 	h, key, err := dmabuf(p.a, fd, page+100, 1000, 7<<30+100, allAccess)
 	require.NoError(t, err)
 	p.qb.receive(p.mb.segment(0, 100))
