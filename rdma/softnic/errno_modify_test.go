@@ -9,6 +9,7 @@ import (
 	"github.com/farwire/farwire/internal/uapi"
 )
 
+// The state machine: every pair of states, and every bit of the mask.
 func TestTransitions(t *testing.T) {
 	n := newTestNIC(t, private())
 	r := newRaw(t, n)

@@ -186,7 +186,6 @@ func TestHeaderErrors(t *testing.T) {
 	requireErrno(t, syscall.EFAULT, r.file.Ioctl(nil))
 }
 
-// The state machine: every pair of states, and every bit of the mask.
 func TestPageErrors(t *testing.T) {
 	cfg := private()
 	cfg.Limits.UARs = 2

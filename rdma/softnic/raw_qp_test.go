@@ -13,6 +13,7 @@ import (
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
+// rawQP is a queue pair.
 type rawQP struct {
 	r             *raw
 	buf           []byte
@@ -113,6 +114,7 @@ func (q *rawQP) ctrl(op prm.Opcode, units int) prm.Ctrl {
 	return prm.Ctrl{Opcode: op, Index: q.posted, QPN: q.qpn, DS: uint8(units), Flags: prm.CQEUpdate}
 }
 
+// put writes an entry, already encoded, and moves the record.
 func (q *rawQP) put(wqe []byte) {
 	ring := q.buf[q.recvs<<q.shift:]
 	for i := range wqe {
@@ -126,6 +128,7 @@ func (q *rawQP) storeRecord(word int, v uint32) {
 	atomic.StoreUint32(hostmem.Word32(q.record[4*word:]), prm.BE32(v&0xffff))
 }
 
+// doorbell rings with the control segment of an entry.
 func (q *rawQP) doorbell(wqe []byte) {
 	offset := prm.SendRegister + q.base + q.half*halfSize
 	if !q.noToggle {
@@ -139,6 +142,7 @@ func (q *rawQP) post(wqe []byte) {
 	q.doorbell(wqe)
 }
 
+// entry makes an entry of an operation with one data segment.
 func (q *rawQP) entry(op prm.Opcode, m rawMR, off, n int, remote uint64, rkey uint32) []byte {
 	units := 2
 	if op.HasRemote() {
@@ -162,6 +166,7 @@ func (q *rawQP) entry(op prm.Opcode, m rawMR, off, n int, remote uint64, rkey ui
 	return wqe
 }
 
+// receive posts a receive of the given segments.
 func (q *rawQP) receive(segments ...prm.Segment) {
 	at := q.buf[uint32(q.received)%q.recvs<<q.shift:][:1<<q.shift]
 	clear(at)
@@ -175,6 +180,7 @@ func (q *rawQP) receive(segments ...prm.Segment) {
 	q.storeRecord(prm.RecordReceive, uint32(q.received))
 }
 
+// rawPair is a connected pair of raw queue pairs on two NICs of one network.
 type rawPair struct {
 	a, b     *raw
 	ca, cb   *rawCQ

@@ -309,16 +309,10 @@ func (r *raw) ring(page, offset int, v uint64) {
 	r.pages[page].Wake(offset)
 }
 
-// rawQP is a queue pair.
-// put writes an entry, already encoded, and moves the record.
-// doorbell rings with the control segment of an entry.
-// send makes an entry of an operation with one data segment.
-// receive posts a receive of the given segments.
 func (m rawMR) segment(off, n int) prm.Segment {
 	return prm.Segment{Addr: m.addr + uint64(off), LKey: m.key, Length: uint32(n)}
 }
 
-// pair is a connected pair of raw queue pairs on two NICs of one network.
 // readAsync is the next asynchronous event of a kind, others skipped.
 func (r *raw) readAsync(kind uint32) uint64 {
 	r.t.Helper()
