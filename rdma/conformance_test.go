@@ -124,8 +124,10 @@ func TestBothWays(t *testing.T) {
 	})
 }
 
-func testBothWays(t *testing.T, a, b net.Conn) {
-	const n = 4 << 20
+func testBothWays(t *testing.T, a, b net.Conn) { testStreams(t, a, b, 4<<20) }
+
+// testStreams sends n bytes each way.
+func testStreams(t *testing.T, a, b net.Conn, n int64) {
 	var wg sync.WaitGroup
 	for i, ends := range [][2]net.Conn{{a, b}, {b, a}} {
 		seed := [32]byte{byte(i)}

@@ -35,6 +35,14 @@ type machine struct {
 	nics []*softnic.NIC
 }
 
+// machines are those of the tests that run, by their ports.
+var machines sync.Map
+
+func machineOf(c Config) *machine {
+	m, _ := machines.Load(c.ports)
+	return m.(*machine)
+}
+
 func newMachine(t testing.TB, config softnic.Config) *machine {
 	m := &machine{}
 	m.ports = newPorts(func() (*softnic.Config, error) {
@@ -46,7 +54,9 @@ func newMachine(t testing.TB, config softnic.Config) *machine {
 		defer m.mu.Unlock()
 		m.nics = append(m.nics, p.soft)
 	}
+	machines.Store(m.ports, m)
 	t.Cleanup(func() {
+		machines.Delete(m.ports)
 		m.settle(t)
 		for _, nic := range m.nics {
 			c := nic.Counters()
@@ -84,6 +94,24 @@ func (m *machine) nic() *softnic.NIC {
 // link is two ends that can reach each other: one machine twice, or two machines.
 type link struct {
 	dialer, listener Config
+}
+
+// near is the dialer's machine and far the listener's.
+func (l link) near() *machine { return machineOf(l.dialer) }
+func (l link) far() *machine  { return machineOf(l.listener) }
+
+// counters adds up those of both ends' NICs that faults and retries leave traces in.
+func (l link) counters() (sum softnic.Counters) {
+	for _, m := range []*machine{l.near(), l.far()} {
+		c := m.counters()
+		sum.Retransmits += c.Retransmits
+		sum.Timeouts += c.Timeouts
+		sum.Duplicates += c.Duplicates
+		sum.OutOfSequence += c.OutOfSequence
+		sum.DropICRC += c.DropICRC
+		sum.LateCompletions += c.LateCompletions
+	}
+	return sum
 }
 
 // loopback is one NIC that talks to itself.
@@ -183,20 +211,21 @@ func eventually(t testing.TB, ok func() bool, why string) {
 	require.Eventually(t, ok, 20*time.Second, time.Millisecond, why)
 }
 
-// awaitBlocked waits until a goroutine is parked by a connection somewhere below a
-// function of that name.
-func awaitBlocked(t testing.TB, function string) {
+// awaitBlocked waits until n goroutines are parked by a connection, called from a function
+// of that name.
+func awaitBlocked(t testing.TB, function string, n int) {
 	eventually(t, func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
+		blocked := 0
 		for g := range bytes.SplitSeq(stacks, []byte("\n\n")) {
 			if bytes.Contains(g, []byte("[chan receive]")) && bytes.Contains(g, []byte("(*Conn).wait(")) &&
 				bytes.Contains(g, []byte(function+"(")) {
-				return true
+				blocked++
 			}
 		}
-		return false
-	}, "nothing is blocked in "+function)
+		return blocked == n
+	}, "not so many are blocked in "+function)
 }
 
 // resources are what a process may leak.
@@ -208,7 +237,6 @@ func countResources(t testing.TB) resources {
 		r.descriptors = len(fds)
 	}
 	r.mappings, _ = hostmem.Live()
-
 	r.goroutines = runtime.NumGoroutine()
 	return r
 }

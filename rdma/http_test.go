@@ -186,7 +186,7 @@ func TestHTTPUpgrade(t *testing.T) {
 	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
 		server := make(chan net.Conn, 1)
 		site := l.website(t, func(w http.ResponseWriter, r *http.Request) {
-			awaitBlocked(t, "backgroundRead")
+			awaitBlocked(t, "backgroundRead", 1)
 			c, rw, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				t.Error(err)
