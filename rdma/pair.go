@@ -13,6 +13,7 @@ import (
 // pair is a queue pair with a completion queue of its own, as a Conn wants it.
 type pair struct {
 	*qp.Pair
+	port *port
 	done *cq.Queue
 	got  [16]cq.Completion
 }
@@ -28,7 +29,9 @@ func newPair(p *port, sends, receives int) (*pair, error) {
 	if err != nil {
 		return nil, errors.Join(err, done.Close())
 	}
-	return &pair{Pair: q, done: done}, nil
+	made := &pair{Pair: q, port: p, done: done}
+	p.watch(made)
+	return made, nil
 }
 
 // ringSize is how many entries qp.New makes of n: at least 4, a power of two.
@@ -83,6 +86,7 @@ func (p *pair) Notify(f func()) { p.done.Notify(f) }
 
 // Close implements conn.Queue.
 func (p *pair) Close() error {
+	p.port.unwatch(p)
 	return errors.Join(p.Destroy(), p.done.Close())
 }
 

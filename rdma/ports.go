@@ -45,8 +45,11 @@ type port struct {
 	nic   *mlx5.NIC
 	soft  *softnic.NIC // below nic, if it is the software NIC
 
-	mu    sync.Mutex
-	pools map[int]*conn.Pool // by the size of their buffers
+	mu      sync.Mutex
+	pools   map[int]*conn.Pool // by the size of their buffers
+	pairs   map[uint32]*pair   // by number
+	failing sync.WaitGroup     // pairs that are being failed
+	silence func()             // ends the hearing of events
 
 	users int // guarded by owner.mu
 }
@@ -105,7 +108,8 @@ func (ps *ports) openPort(key portKey, where place) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.pools = map[int]*conn.Pool{}
+	p.pools, p.pairs = map[int]*conn.Pool{}, map[uint32]*pair{}
+	p.silence = p.nic.Events(p.heard)
 	return p, nil
 }
 
@@ -140,6 +144,8 @@ func (p *port) openSoft(where place) error {
 }
 
 func (p *port) close() error {
+	p.silence()
+	p.failing.Wait()
 	for _, pool := range p.pools {
 		pool.Close()
 	}
