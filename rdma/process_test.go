@@ -22,6 +22,13 @@ const roleEnv = "FARWIRE_TEST_ROLE"
 // play is the whole of such a process: a server that prints its address and lives until
 // its standard input ends.
 func play(role string) {
+	if role == "busy" {
+		if err := busy(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	ln, err := Listen("rdma", "127.0.0.1:0")
 	if err != nil {
 		fmt.Println("error", err)

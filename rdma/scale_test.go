@@ -1,9 +1,11 @@
 package rdma
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +24,11 @@ func TestThousandConnections(t *testing.T) {
 	before := countResources(t)
 
 	ln := l.listen(t)
+	keep := l.dial(t, ln) // the device and what it needs once
+	kept, err := ln.Accept()
+	require.NoError(t, err)
+	go echo(kept)
+	one := countResources(t)
 	served := make(chan net.Conn, n)
 	go func() {
 		for range n {
@@ -56,13 +63,21 @@ func TestThousandConnections(t *testing.T) {
 		}
 	})
 
+	const ends = 2*n + 2
+	const registered = ends * (conn.DefaultReceives + conn.DefaultSends) * conn.DefaultSize
 	c := m.counters()
-	require.Equal(t, 2*n, c.QPs)
-	require.Equal(t, 2*n, c.CQs)
+	require.Equal(t, ends, c.QPs)
+	require.Equal(t, ends, c.CQs)
 	require.Equal(t, 1, c.PDs)
 	require.Equal(t, 1, c.Contexts)
-	require.LessOrEqual(t, c.MRs, 2*n*(conn.DefaultReceives+conn.DefaultSends)*conn.DefaultSize/(1<<20)+1)
+	require.Equal(t, 2, c.EventFiles, "completions of all connections, and asynchronous events")
+	require.Equal(t, (registered+1<<20-1)/(1<<20), c.MRs, "slabs of 1 MiB")
+	all := countResources(t)
+	require.Equal(t, one.descriptors+2*n, all.descriptors, "the bootstrap connections")
+	reach(t, resources{all.descriptors, all.mappings, one.goroutines + 2*n + n}) // watchers and echoes
 
+	keep.Close()
+	kept.Close()
 	inParallel(n, 32, func(i int) {
 		if err := clients[i].Close(); err != nil {
 			t.Error("close:", err)
@@ -101,7 +116,7 @@ func TestOpenAndClose(t *testing.T) {
 	ln := l.listen(t)
 	go serve(ln, echo)
 	keep := l.dial(t, ln) // the device stays open
-	for i := range 2000 {
+	for i := range times(10_000) {
 		c, err := (&Dialer{Config: l.dialer}).Dial("rdma", ln.Addr().String())
 		require.NoError(t, err)
 		if i%2 == 0 {
@@ -121,7 +136,7 @@ func TestSimultaneousClose(t *testing.T) {
 	l := link{Config{ports: m.ports}, Config{ports: m.ports}}
 	before := countResources(t)
 	ln := l.listen(t)
-	for i := range 500 {
+	for i := range times(2000) {
 		client := l.dial(t, ln)
 		server, err := ln.Accept()
 		require.NoError(t, err)
@@ -139,16 +154,65 @@ func TestSimultaneousClose(t *testing.T) {
 	m.settleTo(t, before)
 }
 
+// Nor do those that one end closes while the other writes, which is told so.
+func TestCloseUnderWrite(t *testing.T) {
+	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+		before := countResources(t)
+		ln := l.listen(t)
+		for i := range times(300) {
+			client := l.dial(t, ln)
+			c, err := ln.Accept()
+			require.NoError(t, err)
+			closer, writer := client, c.(*conn.Conn)
+			if i%2 == 0 {
+				closer, writer = writer, closer
+			}
+			wrote := make(chan error, 1)
+			go func() {
+				_, err := io.Copy(writer, unevenly([32]byte{}, 1<<40))
+				wrote <- err
+			}()
+			_, err = io.ReadFull(closer, make([]byte, 1+i*100))
+			require.NoError(t, err)
+			require.NoError(t, closer.Close())
+			if err := <-wrote; !errors.Is(err, syscall.EPIPE) {
+				requireReset(t, err)
+			}
+			require.NoError(t, writer.Close())
+			<-closer.Released()
+			<-writer.Released()
+		}
+		require.NoError(t, ln.Close())
+		l.near().settle(t)
+		l.far().settleTo(t, before)
+	})
+}
+
+// times is how often to do something: n times, but less often under the race detector.
+func times(n int) int {
+	if raceEnabled {
+		return n / 10
+	}
+	return n
+}
+
 // settleTo waits until the devices are closed and the process has no more resources than
-// it had before them. It starts no goroutine to do so, as it counts them.
+// it had before them.
 func (m *machine) settleTo(t testing.TB, before resources) {
 	t.Helper()
 	m.settle(t)
+	reach(t, before)
+}
+
+// reach waits until the process has exactly these resources. It starts no goroutine to do
+// so, as it counts them.
+func reach(t testing.TB, want resources) {
+	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(20 * time.Second); countResources(t) != before; <-tick.C {
+	for end := time.Now().Add(20 * time.Second); countResources(t) != want; <-tick.C {
 		if time.Now().After(end) {
-			require.Equal(t, before, countResources(t), "something is left")
+			require.Equal(t, want, countResources(t), "resources of the process")
 		}
 	}
 }
