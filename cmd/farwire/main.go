@@ -36,19 +36,18 @@ The commands are:
 
 	run    run programs that use RDMA on software NICs
 
-farwire command -h tells about a command.
-`
+farwire command -h tells about a command.`
 
 // run is the tool.
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if len(args) == 0 {
-		return errors.New(usage)
+		return fmt.Errorf("no command\n%s", usage)
 	}
 	switch args[0] {
 	case "run":
 		return runPrograms(ctx, args[1:], stdout)
 	case "help", "-h", "-help", "--help":
-		fmt.Fprint(stdout, usage)
+		fmt.Fprintln(stdout, usage)
 		return nil
 	}
 	return fmt.Errorf("unknown command %q\n%s", args[0], usage)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -25,42 +26,58 @@ type caller struct {
 func (c *caller) Memory() softnic.Memory { return c.mem }
 
 // eventSink is an event descriptor of a program: a socket whose other end the
-// program has. A read gives one record.
+// program has. A read gives one record; after the device's end it gives no bytes,
+// where the kernel gives EIO.
 type eventSink struct {
 	file  *deviceFile
 	inode uint64 // of the program's end
 	ours  *os.File
 
-	mu      sync.Mutex
-	backlog [][]byte // of a socket that is full, while a goroutine writes it
-	closed  bool
+	mu       sync.Mutex
+	backlog  [][]byte // not sent yet
+	draining bool     // a goroutine sends the backlog
+	closed   bool
 }
 
 // NewEvents makes a socket pair and gives the program one end.
 func (c *caller) NewEvents(_ int, closed func()) (int, softnic.EventSink, error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	s, theirs, err := newSink(c.file)
 	if err != nil {
 		return 0, nil, err
 	}
-	defer unix.Close(fds[1])
+	defer unix.Close(theirs)
+	fd, err := c.call.process.listener.give(c.call.n.id, theirs, unix.O_CLOEXEC)
+	if err != nil {
+		s.Close()
+		return 0, nil, err
+	}
+	s.start(closed)
+	return fd, s, nil
+}
+
+// newSink makes a socket pair. The end that is returned is the caller's.
+func newSink(f *deviceFile) (s *eventSink, theirs int, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, -1, err
+	}
 	var st unix.Stat_t
 	if err = unix.Fstat(fds[1], &st); err == nil {
 		err = unix.SetNonblock(fds[0], true)
 	}
-	s := &eventSink{file: c.file, inode: st.Ino, ours: os.NewFile(uintptr(fds[0]), "events")}
-	var fd int
-	if err == nil {
-		fd, err = c.call.process.listener.give(c.call.n.id, fds[1], unix.O_CLOEXEC)
-	}
 	if err != nil {
-		_ = s.ours.Close()
-		return 0, nil, err
+		_, _ = unix.Close(fds[0]), unix.Close(fds[1])
+		return nil, -1, err
 	}
-	c.file.mu.Lock()
-	c.file.events[s.inode] = s
-	c.file.mu.Unlock()
+	return &eventSink{file: f, inode: st.Ino, ours: os.NewFile(uintptr(fds[0]), "events")}, fds[1], nil
+}
+
+// start makes the sink known and waits for its end.
+func (s *eventSink) start(closed func()) {
+	s.file.mu.Lock()
+	s.file.events[s.inode] = s
+	s.file.mu.Unlock()
 	go s.waitEnd(closed)
-	return fd, s, nil
 }
 
 // Events is the sink whose other end a descriptor of the process is.
@@ -107,51 +124,50 @@ func (s *eventSink) waitEnd(closed func()) {
 	s.Close()
 }
 
-// Put sends a record, or has a goroutine do so if the socket is full.
+// Put sends a record, or has a goroutine do so once the socket has room.
 func (s *eventSink) Put(record []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-	case len(s.backlog) > 0:
-		s.backlog = append(s.backlog, record)
-	case !s.try(record):
-		s.backlog = append(s.backlog, record)
-		go s.drain()
+	if s.closed {
+		return
 	}
+	s.backlog = append(s.backlog, record)
+	s.flush()
 }
 
-// try sends a record; false means that the socket is full.
-func (s *eventSink) try(record []byte) bool {
+// flush sends what the socket has room for, and has a goroutine send the rest.
+func (s *eventSink) flush() {
 	conn, err := s.ours.SyscallConn()
-	if err != nil {
-		return true
+	if err != nil || s.draining {
+		return
 	}
-	_ = conn.Control(func(fd uintptr) {
-		_, err = unix.SendmsgN(int(fd), record, nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	})
-	return err != unix.EAGAIN
+	done := true
+	_ = conn.Control(func(fd uintptr) { done = s.send(int(fd)) })
+	if !done {
+		s.draining = true
+		go s.drain(conn)
+	}
 }
 
-// drain writes the backlog, in its order.
-func (s *eventSink) drain() {
-	for {
-		s.mu.Lock()
-		if len(s.backlog) == 0 {
-			s.mu.Unlock()
-			return
+// send sends the backlog; false means that the socket is full.
+func (s *eventSink) send(fd int) (done bool) {
+	for len(s.backlog) > 0 && !s.closed {
+		if _, err := unix.SendmsgN(fd, s.backlog[0], nil, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL); err == unix.EAGAIN {
+			return false
 		}
-		record := s.backlog[0]
-		s.mu.Unlock()
-		if _, err := s.ours.Write(record); err != nil {
-			return
-		}
-		s.mu.Lock()
-		if len(s.backlog) > 0 {
-			s.backlog = s.backlog[1:]
-		}
-		s.mu.Unlock()
+		s.backlog = s.backlog[1:]
 	}
+	return true
+}
+
+// drain sends the backlog as the program reads, until there is none.
+func (s *eventSink) drain(conn syscall.RawConn) {
+	_ = conn.Write(func(fd uintptr) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.draining = !s.send(int(fd))
+		return !s.draining
+	})
 }
 
 // TakeBack reads the records that the program did not, and sends those again
@@ -159,36 +175,30 @@ func (s *eventSink) drain() {
 // not keep it, so that its closing can be noticed.
 func (s *eventSink) TakeBack(drop func([]byte) bool) (dropped int) {
 	theirs := s.borrow()
-	if theirs < 0 {
-		return 0
-	}
 	defer unix.Close(theirs)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var records [][]byte
+	var kept [][]byte
+	keep := func(record []byte) {
+		if drop(record) {
+			dropped++
+		} else {
+			kept = append(kept, record)
+		}
+	}
 	for {
 		buf := make([]byte, 16)
 		n, _, err := unix.Recvfrom(theirs, buf, unix.MSG_DONTWAIT)
 		if err != nil || n == 0 {
 			break
 		}
-		records = append(records, buf[:n])
+		keep(buf[:n])
 	}
-	for i, r := range append(records, s.backlog...) {
-		switch {
-		case drop(r):
-			dropped++
-		case i < len(records):
-			s.try(r)
-		}
-	}
-	kept := s.backlog[:0]
-	for _, r := range s.backlog {
-		if !drop(r) {
-			kept = append(kept, r)
-		}
+	for _, record := range s.backlog {
+		keep(record)
 	}
 	s.backlog = kept
+	s.flush()
 	return dropped
 }
 
@@ -233,9 +243,10 @@ func copyFD(pid, fd int) int {
 // Close ends the socket; the program reads its end after the queued records.
 func (s *eventSink) Close() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.closed {
-		s.closed = true
-		_ = s.ours.Close()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if !closed {
+		_ = s.ours.Close() // waits for drain, which wants the lock
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"maps"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/farwire/farwire/rdma/softnic"
@@ -21,8 +22,6 @@ type Host struct {
 	nodes  map[string]*device
 	watch  *watcher
 	poller *poller
-
-	closing chan struct{}
 
 	mu        sync.Mutex
 	files     map[uint64]*deviceFile
@@ -67,7 +66,7 @@ func newHost(nics []*softnic.NIC, log *slog.Logger) (*Host, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	h := &Host{log: log, nodes: map[string]*device{}, files: map[uint64]*deviceFile{}, closing: make(chan struct{})}
+	h := &Host{log: log, nodes: map[string]*device{}, files: map[uint64]*deviceFile{}}
 	for i, nic := range nics {
 		d := &device{nic, firstMinor + uint32(i)}
 		h.nodes[fmt.Sprintf("/dev/infiniband/uverbs%d", i)] = d
@@ -88,10 +87,21 @@ func newHost(nics []*softnic.NIC, log *slog.Logger) (*Host, error) {
 // env is what programs need in their environment.
 func (h *Host) env() []string { return []string{"SYSFS_PATH=" + h.sysfs} }
 
-func (h *Host) add(p *Process) {
+// add takes a program in, unless the host is closed.
+func (h *Host) add(p *Process) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.closed {
+		return os.ErrClosed
+	}
 	h.processes = append(h.processes, p)
+	return nil
+}
+
+func (h *Host) remove(p *Process) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.processes = slices.DeleteFunc(h.processes, func(q *Process) bool { return q == p })
 }
 
 // Close ends what is left of the programs' files and removes the sysfs tree.
@@ -104,12 +114,10 @@ func (h *Host) Close() error {
 		return os.ErrClosed
 	}
 	h.closed = true
-	processes := h.processes
+	processes := slices.Clone(h.processes)
 	h.mu.Unlock()
-	close(h.closing)
 	for _, p := range processes {
-		_ = p.stopWrite.Close()
-		<-p.loopEnd
+		p.endLoop()
 	}
 	errs := []error{h.watch.close()}
 	h.mu.Lock()

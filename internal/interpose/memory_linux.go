@@ -18,7 +18,8 @@ import (
 )
 
 // processMemory is the address space that a process had when it was opened: when
-// the process executes another program, or ends, all accesses fail.
+// the process executes another program, or ends, all accesses fail. As with pinned
+// memory, what permissions its pages have is looked at by Pin alone.
 type processMemory struct {
 	pid int
 	mem *os.File
@@ -110,6 +111,9 @@ func (m *processMemory) modify(addr uint64, f func(uint64) uint64) (old uint64, 
 
 // Pin looks the range up in the list of mappings. Pages come as they are touched.
 func (m *processMemory) Pin(addr, n uint64, write bool) bool {
+	if addr+n < addr {
+		return false
+	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/maps", m.pid))
 	if err != nil {
 		return false

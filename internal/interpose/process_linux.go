@@ -76,16 +76,17 @@ func (h *Host) start(ctx context.Context, c Command) (*Process, error) {
 	}
 	p := &Process{host: h, cmd: cmd, name: c.Args[0],
 		listening: make(chan struct{}), loopEnd: make(chan struct{}), exited: make(chan struct{})}
-	if err := p.takeOver(ours); err != nil {
+	if err = p.takeOver(ours); err == nil {
+		if err = h.add(p); err != nil {
+			p.endLoop()
+		}
+	}
+	if err != nil {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		return nil, err
 	}
-	go func() {
-		p.err = cmd.Wait()
-		close(p.exited)
-	}()
-	h.add(p)
+	go p.wait(ctx)
 	return p, nil
 }
 
@@ -119,10 +120,15 @@ func (p *Process) takeOver(socket *os.File) error {
 		err = errors.New(string(said))
 	}
 	if err != nil {
-		p.stopWrite.Close()
-		<-p.loopEnd
+		p.endLoop()
 	}
 	return err
+}
+
+// endLoop ends the service of the program's calls.
+func (p *Process) endLoop() {
+	_ = p.stopWrite.Close()
+	<-p.loopEnd
 }
 
 func listenerOf(oob []byte) (listener, error) {
@@ -137,20 +143,28 @@ func listenerOf(oob []byte) (listener, error) {
 	return listener(fds[0]), nil
 }
 
+// wait notes the program's end. What it started is waited for as long as the
+// context lets it.
+func (p *Process) wait(ctx context.Context) {
+	p.err = p.cmd.Wait()
+	close(p.exited)
+	defer context.AfterFunc(ctx, func() { _ = p.stopWrite.Close() })()
+	<-p.loopEnd
+}
+
 // Listening is closed when the program first waits for connections, or ends.
 func (p *Process) Listening() <-chan struct{} { return p.listening }
 
 func (p *Process) nowListening() { p.onceListening.Do(func() { close(p.listening) }) }
 
-// Wait waits until the program and all that it started have ended, and returns
-// the program's *exec.ExitError, if it failed.
+// Wait waits until the program and all that it started have ended, or the
+// program has and its context or host too, and returns the program's
+// *exec.ExitError, if it failed.
 func (p *Process) Wait() error {
 	<-p.exited
-	select {
-	case <-p.loopEnd:
-	case <-p.host.closing:
-	}
-	p.nowListening()
+	<-p.loopEnd
+	_ = p.stopWrite.Close()
+	p.host.remove(p)
 	if p.err != nil {
 		return fmt.Errorf("%s: %w", p.name, p.err)
 	}

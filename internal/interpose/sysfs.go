@@ -52,6 +52,7 @@ func writeDevice(dir string, i int, nic *softnic.NIC) error {
 	put(device+"device/device", "0x1017")
 	put(device+"device/numa_node", -1)
 	put(device+"device/local_cpus", "1")
+	errs = append(errs, os.Symlink("../../infiniband/"+nic.Name()+"/device", filepath.Join(dir, node, "device")))
 	port := device + "ports/1/"
 	put(port+"link_layer", layerName(nic.LinkLayer()))
 	put(port+"state", "4: ACTIVE")

@@ -1,0 +1,3 @@
+package interpose
+
+func oldCalls(int) {}
