@@ -12,6 +12,7 @@ import (
 	"github.com/farwire/farwire/rdma/mlx5/qp"
 	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/softnic"
+	"github.com/farwire/farwire/rdma/verbs"
 )
 
 // end is one end of a connection made by the mlx5 driver.
@@ -42,6 +43,10 @@ func newNIC(t testing.TB, cfg softnic.Config) *softnic.NIC {
 func newEnd(t testing.TB, soft *softnic.NIC, access region.Access) *end {
 	file, err := soft.Open()
 	require.NoError(t, err)
+	return newEndOn(t, soft, file, access)
+}
+
+func newEndOn(t testing.TB, soft *softnic.NIC, file verbs.File, access region.Access) *end {
 	nic, err := mlx5.OpenFile(file, mlx5.Config{})
 	require.NoError(t, err)
 	e := &end{soft: soft, nic: nic}
