@@ -23,3 +23,9 @@ func SendSize(segments, inline int) int {
 func ReceiveShift(segments int) int {
 	return bits.Len(uint(max(segments, 1)*Unit - 1))
 }
+
+// SharedStride is the distance, in bytes, of the entries of a shared receive queue,
+// each a link and at most segments data segments.
+func SharedStride(segments int) uint32 {
+	return uint32(max(2*Unit, 1<<ReceiveShift(1+segments)))
+}

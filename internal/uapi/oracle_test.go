@@ -278,6 +278,7 @@ var cConstants = []struct {
 	{"IB_UVERBS_ACCESS_OPTIONAL_RANGE", AccessOptional},
 	{"IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION", CQTimestampCompletion},
 	{"IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN", CQIgnoreOverrun},
+	{"IB_UVERBS_SRQT_BASIC", SRQTypeBasic},
 	{"IB_UVERBS_QPT_RC", QPTypeRC},
 	{"IB_UVERBS_QPT_UC", QPTypeUC},
 	{"IB_UVERBS_QPT_UD", QPTypeUD},

@@ -13,6 +13,10 @@ type CreateSRQ struct {
 	SRQLimit   uint32
 }
 
+// SRQTypeBasic is the type of an ordinary shared receive queue in the native method
+// (enum ib_uverbs_srq_type, IB_UVERBS_SRQT_BASIC).
+const SRQTypeBasic = 0
+
 // CreateSRQResp is struct ib_uverbs_create_srq_resp.
 type CreateSRQResp struct {
 	_         structs.HostLayout

@@ -60,6 +60,8 @@ var handlers = map[methodID]func(*call) error{
 	{uapi.ObjectCQ, uapi.MethodCQDestroy}:               (*call).destroyCQNative,
 	{uapi.ObjectQP, uapi.MethodQPCreate}:                (*call).createQPNative,
 	{uapi.ObjectQP, uapi.MethodQPDestroy}:               (*call).destroyQPNative,
+	{uapi.ObjectSRQ, uapi.MethodSRQCreate}:              (*call).createSRQNative,
+	{uapi.ObjectSRQ, uapi.MethodSRQDestroy}:             (*call).destroySRQNative,
 	{prm.ObjectUAR, prm.MethodUARAlloc}:                 (*call).allocUAR,
 	{prm.ObjectUAR, prm.MethodUARDestroy}:               (*call).destroyUAR,
 }
@@ -182,6 +184,10 @@ var writes = map[uint32]write{
 	uapi.CmdExModifyQP:        (*call).modifyQPEx,
 	uapi.CmdQueryQP:           (*call).queryQP,
 	uapi.CmdDestroyQP:         (*call).destroyQP,
+	uapi.CmdCreateSRQ:         (*call).createSRQ,
+	uapi.CmdModifySRQ:         (*call).modifySRQ,
+	uapi.CmdQuerySRQ:          (*call).querySRQ,
+	uapi.CmdDestroySRQ:        (*call).destroySRQ,
 }
 
 func (c *call) invokeWrite() error {

@@ -11,6 +11,7 @@ type qpRequest struct {
 	kind           uint64
 	pd             *pd
 	sendCQ, recvCQ *cq
+	srq            *srq // nil: receives of its own
 	caps           uapi.QPCap
 	signalAll      bool
 	async          *eventFile
@@ -42,7 +43,7 @@ func (c *call) createQPEx(inv uapi.Invoke) error {
 	q, h, err := c.newQPLegacy(uapi.CreateQP{
 		UserHandle: req.UserHandle, PDHandle: req.PDHandle,
 		SendCQHandle: req.SendCQHandle, RecvCQHandle: req.RecvCQHandle,
-		MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR,
+		SRQHandle: req.SRQHandle, MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR,
 		MaxSendSGE: req.MaxSendSGE, MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData,
 		SqSigAll: req.SqSigAll, QPType: req.QPType, IsSRQ: req.IsSRQ, Reserved: req.Reserved,
 	})
@@ -60,11 +61,13 @@ func (c *call) newQPLegacy(req uapi.CreateQP) (q *qp, h uint32, err error) {
 		caps: uapi.QPCap{MaxSendWR: req.MaxSendWR, MaxRecvWR: req.MaxRecvWR, MaxSendSGE: req.MaxSendSGE,
 			MaxRecvSGE: req.MaxRecvSGE, MaxInlineData: req.MaxInlineData},
 	}
-	if req.IsSRQ != 0 {
-		return nil, 0, refuse(enotsup, "shared receive queue")
-	}
 	if req.Reserved != 0 {
 		return nil, 0, refuse(einval, "reserved field is set")
+	}
+	if req.IsSRQ != 0 {
+		if r.srq, err = lookupLegacy[*srq](c.file, uapi.ObjectSRQ, req.SRQHandle); err != nil {
+			return nil, 0, err
+		}
 	}
 	if r.pd, err = lookupLegacy[*pd](c.file, uapi.ObjectPD, req.PDHandle); err != nil {
 		return nil, 0, err
@@ -94,7 +97,7 @@ func (c *call) createQPNative() error {
 	if err := c.needContext(); err != nil {
 		return err
 	}
-	for _, id := range []uint16{uapi.AttrCreateQPXRCD, uapi.AttrCreateQPSRQ, uapi.AttrCreateQPIndTable, uapi.AttrCreateQPSourceQPN} {
+	for _, id := range []uint16{uapi.AttrCreateQPXRCD, uapi.AttrCreateQPIndTable, uapi.AttrCreateQPSourceQPN} {
 		if c.req.Find(id) != nil {
 			return refuse(enotsup, "attribute %d", id)
 		}
@@ -120,6 +123,11 @@ func (c *call) createQPNative() error {
 	}
 	if r.recvCQ, err = native[*cq](c, uapi.ObjectCQ, uapi.AttrCreateQPRecvCQ); err != nil {
 		return err
+	}
+	if c.req.Find(uapi.AttrCreateQPSRQ) != nil {
+		if r.srq, err = native[*srq](c, uapi.ObjectSRQ, uapi.AttrCreateQPSRQ); err != nil {
+			return err
+		}
 	}
 	q, h, err := c.newQP(r)
 	if err != nil {
@@ -151,6 +159,9 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 	if r.kind != uapi.QPTypeRC {
 		return nil, 0, refuse(enotsup, "queue pair type %d", r.kind)
 	}
+	if r.srq != nil {
+		r.caps.MaxRecvWR, r.caps.MaxRecvSGE = 0, 0 // there is no receive queue, whatever was asked for
+	}
 	if err := c.checkCaps(r.caps); err != nil {
 		return nil, 0, err
 	}
@@ -158,7 +169,7 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 		return nil, 0, err
 	}
 	q := &qp{
-		mem: c.mem, user: r.user, pd: r.pd, sendCQ: r.sendCQ, recvCQ: r.recvCQ, async: r.async,
+		mem: c.mem, user: r.user, pd: r.pd, sendCQ: r.sendCQ, recvCQ: r.recvCQ, srq: r.srq, async: r.async,
 		buf: u.BufAddr, record: u.RecordAddr, sendBlocks: u.SendBlocks, caps: r.caps, signalAll: r.signalAll,
 	}
 	if u.Receives > 0 {
@@ -166,7 +177,9 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 	}
 	q.sendBuf = q.buf + uint64(q.receives)*uint64(q.stride)
 	if !f.oldCQE {
-		q.userIndex = u.UserIndex
+		q.userIndex, q.receiveIndex = u.UserIndex, u.UserIndex
+	} else if q.srq != nil {
+		q.receiveIndex = q.srq.srqn
 	}
 	if q.charge, err = c.pinQueue(q.buf, q.sendBuf-q.buf+uint64(q.sendBlocks)*prm.Block, q.record); err != nil {
 		return nil, 0, err

@@ -87,10 +87,11 @@ type Config struct {
 type Limits struct {
 	QPs         int   // queue pairs (16384)
 	CQs         int   // completion queues (16384)
+	SRQs        int   // shared receive queues (16384)
 	MRs         int   // memory regions (65536)
 	PDs         int   // protection domains (4096)
 	UARs        int   // doorbell pages (1024)
-	QPEntries   int   // basic blocks of a send queue, entries of a receive queue (32768)
+	QPEntries   int   // basic blocks of a send queue, entries of a receive queue, shared or not (32768)
 	CQEntries   int   // entries of a completion queue, a power of two (4194304)
 	SendSGE     int   // data segments of a send (30)
 	ReceiveSGE  int   // data segments of a receive (32)
@@ -129,6 +130,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	def(&l.QPs, 16384)
 	def(&l.CQs, 16384)
+	def(&l.SRQs, 16384)
 	def(&l.MRs, 65536)
 	def(&l.PDs, 4096)
 	def(&l.UARs, 1024)
@@ -153,6 +155,7 @@ func (l Limits) check() error {
 	}{
 		{"QPs", l.QPs, 1 << 20, false},
 		{"CQs", l.CQs, 1 << 20, false},
+		{"SRQs", l.SRQs, 1 << 20, false},
 		{"MRs", l.MRs, 1 << 23, false},
 		{"PDs", l.PDs, 1 << 20, false},
 		{"UARs", l.UARs, 1 << 15, false},

@@ -17,7 +17,7 @@ func (q *qp) Gather(w *rc.Work, off uint32, p []byte) rc.Syndrome {
 		copy(p, s.Inline[off:])
 		return rc.OK
 	}
-	d := q.walk(s.Segments, off, p, 0, memory.Read)
+	d := q.nic.walk(q.pd, s.Segments, off, p, 0, memory.Read)
 	if d != detailNone {
 		s.detail = d
 		return rc.LocalProtection
@@ -28,7 +28,7 @@ func (q *qp) Gather(w *rc.Work, off uint32, p []byte) rc.Syndrome {
 // Scatter copies the answer to a read or an atomic into the entry's memory.
 func (q *qp) Scatter(w *rc.Work, off uint32, p []byte) rc.Syndrome {
 	s := &q.slots[w.Slot]
-	d := q.walk(s.Segments, off, p, uapi.AccessLocalWrite, memory.Write)
+	d := q.nic.walk(q.pd, s.Segments, off, p, uapi.AccessLocalWrite, memory.Write)
 	if d != detailNone {
 		s.detail = d
 		return rc.LocalProtection
@@ -42,16 +42,24 @@ func (q *qp) PutReceive(off uint32, p []byte) rc.Syndrome {
 	if r.fault != rc.OK {
 		return r.fault
 	}
-	if d := q.walk(r.segments, off, p, uapi.AccessLocalWrite, memory.Write); d != detailNone {
+	if d := q.nic.walk(q.receivePD(), r.segments, off, p, uapi.AccessLocalWrite, memory.Write); d != detailNone {
 		r.detail = d
 		return rc.LocalProtection
 	}
 	return rc.OK
 }
 
-// walk copies between p and the segments, from byte off of their concatenation
-// on. Regions are looked up anew each time: they may have been deregistered.
-func (q *qp) walk(segments []prm.Segment, off uint32, p []byte, need uint32,
+// receivePD is the domain of the memory that receives name.
+func (q *qp) receivePD() *pd {
+	if q.srq != nil {
+		return q.srq.pd
+	}
+	return q.pd
+}
+
+// walk copies between p and the segments, of domain d, from byte off of their
+// concatenation on. Regions are looked up anew each time: they may have been deregistered.
+func (n *NIC) walk(d *pd, segments []prm.Segment, off uint32, p []byte, need uint32,
 	access func(m memory, addr uint64, p []byte) error) detail {
 	for i := range segments {
 		s := &segments[i]
@@ -60,13 +68,13 @@ func (q *qp) walk(segments []prm.Segment, off uint32, p []byte, need uint32,
 			continue
 		}
 		part := min(uint64(s.Length-off), uint64(len(p)))
-		m, d := q.nic.region(s.LKey, q.pd)
-		if d != detailNone {
-			return d
+		m, why := n.region(s.LKey, d)
+		if why != detailNone {
+			return why
 		}
-		addr, d := m.translate(s.Addr+uint64(off), uint32(part), need)
-		if d != detailNone {
-			return d
+		addr, why := m.translate(s.Addr+uint64(off), uint32(part), need)
+		if why != detailNone {
+			return why
 		}
 		if access(m.mem, addr, p[:part]) != nil {
 			return detailGone

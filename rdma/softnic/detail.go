@@ -24,6 +24,9 @@ const (
 	detailOverposted detail = 0x26 // more entries posted than the queue holds
 	detailReads      detail = 0x27 // a read or atomic, but the queue pair may have none outstanding
 
+	detailShared detail = 0x28 // the shared receive queue has failed
+	detailLink   detail = 0x29 // the entry leads to one that the shared receive queue does not have
+
 	detailKey    detail = 0x30 // the key names no region
 	detailDomain detail = 0x31 // the region is of another protection domain
 	detailBounds detail = 0x32 // the access leaves the region
@@ -57,6 +60,10 @@ func (d detail) String() string {
 		return "more entries posted than the queue holds"
 	case detailReads:
 		return "no reads or atomics allowed"
+	case detailShared:
+		return "shared receive queue has failed"
+	case detailLink:
+		return "link beyond the shared receive queue"
 	case detailKey:
 		return "unknown key"
 	case detailDomain:

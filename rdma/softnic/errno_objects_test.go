@@ -154,7 +154,7 @@ func testQueuePairErrors(t *testing.T, r *raw, cq, other *rawCQ) {
 		{"no sends", func(q *request) { q.core.MaxSendWR, q.udata.SendBlocks = 0, 0 }, 0},
 		{"scatter to completions", func(q *request) { q.udata.Flags |= prm.QPScatterCQE }, 0},
 		{"UD", func(q *request) { q.core.QPType = uapi.QPTypeUD }, syscall.EOPNOTSUPP},
-		{"SRQ", func(q *request) { q.core.IsSRQ = 1 }, syscall.EOPNOTSUPP},
+		{"no SRQ", func(q *request) { q.core.IsSRQ, q.core.SRQHandle = 1, 99 }, syscall.EINVAL},
 		{"reserved core", func(q *request) { q.core.Reserved = 1 }, syscall.EINVAL},
 		{"PD", func(q *request) { q.core.PDHandle = 99 }, syscall.EINVAL},
 		{"send CQ", func(q *request) { q.core.SendCQHandle = 99 }, syscall.EINVAL},

@@ -134,7 +134,7 @@ func TestInvokeErrors(t *testing.T) {
 		{"long core", uapi.CmdQueryDevice, append(make([]byte, 8), 1, 0, 0, 0), 176, syscall.EOPNOTSUPP},
 		{"long core, zero", uapi.CmdQueryDevice, make([]byte, 12), 176, 0},
 		{"unknown command", 99, make([]byte, 8), 8, syscall.EOPNOTSUPP},
-		{"shared receive queue", uapi.CmdCreateSRQ, make([]byte, 32), 16, syscall.EOPNOTSUPP},
+		{"poll by command", uapi.CmdReqNotifyCQ, make([]byte, 8), 0, syscall.EOPNOTSUPP},
 		{"soft-RoCE's doorbell", uapi.CmdPostSend, make([]byte, 24), 4, syscall.EOPNOTSUPP},
 		{"notify by command", uapi.CmdReqNotifyCQ, make([]byte, 8), 0, syscall.EOPNOTSUPP},
 		{"odd command", 0x100, make([]byte, 8), 8, syscall.EINVAL},

@@ -154,10 +154,37 @@ func script(add func(command, memory []byte)) {
 	write(uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: 4}), 128, nil, 0)
 	write(uapi.CmdQueryPort, enc(uapi.QueryPort{PortNum: 1}), 40, nil, 0)
 	write(uapi.CmdExQueryDevice, enc(uapi.ExQueryDevice{}), 304, nil, 0)
+	scriptShared(do, write)
 	write(uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: 4}), 4, nil, 0)
 	write(uapi.CmdDestroyCQ, enc(uapi.DestroyCQ{CQHandle: 3}), 8, nil, 0)
 	for _, m := range mlx5Methods() {
 		do(m.Object, m.ID, allAttributes(methodID{m.Object, m.ID}))
+	}
+}
+
+// scriptShared are the commands of shared receive queues, of either handle that one
+// of them can have got.
+func scriptShared(do func(object, method uint16, build func(*uapi.Command)),
+	write func(cmd uint32, core []byte, reply int, udata []byte, out int)) {
+	u := prm.CreateSRQRequest{BufAddr: pretendBase + 4096, RecordAddr: pretendBase + 8320}
+	do(uapi.ObjectSRQ, uapi.MethodSRQCreate, func(c *uapi.Command) {
+		c.NewObject(uapi.AttrCreateSRQHandle)
+		c.Object(uapi.AttrCreateSRQPD, 0)
+		c.In(uapi.AttrCreateSRQUserHandle, make([]byte, 8))
+		c.In(uapi.AttrCreateSRQMaxWR, enc(uint32(7)))
+		c.In(uapi.AttrCreateSRQMaxSGE, enc(uint32(1)))
+		c.In(uapi.AttrCreateSRQLimit, make([]byte, 4))
+		c.Const(uapi.AttrCreateSRQType, uapi.SRQTypeBasic)
+		c.Out(uapi.AttrCreateSRQRespMaxWR, 4)
+		c.Out(uapi.AttrCreateSRQRespMaxSGE, 4)
+		c.In(uapi.AttrUHWIn, prm.Bytes(&u))
+		c.Out(uapi.AttrUHWOut, 8)
+	})
+	write(uapi.CmdCreateSRQ, enc(uapi.CreateSRQ{MaxWR: 15, MaxSGE: 3}), 16, prm.Bytes(&u), 8)
+	for _, handle := range []uint32{7, 8} {
+		write(uapi.CmdModifySRQ, enc(uapi.ModifySRQ{SRQHandle: handle, AttrMask: uapi.SRQAttrLimit, SRQLimit: 2}), 0, nil, 0)
+		write(uapi.CmdQuerySRQ, enc(uapi.QuerySRQ{SRQHandle: handle}), 16, nil, 0)
+		write(uapi.CmdDestroySRQ, enc(uapi.DestroySRQ{SRQHandle: handle}), 4, nil, 0)
 	}
 }
 
@@ -184,7 +211,7 @@ func TestUnmappedAttributes(t *testing.T) {
 				faults++
 			}
 			after := n.Counters()
-			if after.QPs < before.QPs || after.CQs < before.CQs {
+			if after.QPs < before.QPs || after.CQs < before.CQs || after.SRQs < before.SRQs {
 				destroyed++ // the kernel, too, has destroyed when it replies
 				continue
 			}
@@ -195,7 +222,7 @@ func TestUnmappedAttributes(t *testing.T) {
 		_ = f.Ioctl(cmd)
 	})
 	require.Greater(t, faults, 40)
-	require.Equal(t, 1, destroyed)
+	require.Equal(t, 2, destroyed)
 	require.NoError(t, f.Close())
 }
 
@@ -269,7 +296,7 @@ func FuzzIoctl(f *testing.F) {
 		}
 		require.NoError(t, file.Close())
 		c := n.Counters()
-		require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.EventFiles, "%+v", c)
+		require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.SRQs+c.EventFiles, "%+v", c)
 		require.Zero(t, c.PinnedBytes)
 	})
 }
@@ -308,6 +335,44 @@ func FuzzQueues(f *testing.F) {
 		r.ring(0, prm.SendRegister, word|1)
 		r.ring(0, prm.ArmRegister, word)
 		for cq.next() != nil {
+		}
+		require.NoError(t, r.modify(q.to(uapi.QPErr)))
+		for cq.next() != nil {
+		}
+		require.NoError(t, r.modify(q.to(uapi.QPReset)))
+	})
+}
+
+// FuzzShared: whatever is in a shared receive queue and its record, its queue pairs
+// come to an end of it.
+func FuzzShared(f *testing.F) {
+	good := make([]byte, srqStride)
+	prm.PutNext(good, 1)
+	prm.PutData(good[16:], prm.Segment{Addr: pretendBase, LKey: 1, Length: 100})
+	prm.PutTerminator(good[32:])
+	f.Add(good, uint32(1), uint32(0))
+	f.Add(append(good, good...), uint32(7), uint32(3))
+	f.Add(good, ^uint32(0), uint32(7))
+	f.Fuzz(func(t *testing.T, list []byte, posted, limit uint32) {
+		r := newRaw(t, newTestNIC(t, private()))
+		cq := r.createCQ(64, false)
+		s := r.createSRQ(8)
+		q := s.queuePair(16, cq)
+		q.connect(q)
+		m := r.regMR(4096, allAccess)
+		copy(s.buf, list)
+		for i := 16; i+16 <= len(s.buf); i += 16 {
+			if binary.BigEndian.Uint32(s.buf[i+4:]) == 1 { // the key cannot be known to the fuzzer
+				prm.PutData(s.buf[i:], prm.Segment{Addr: m.addr, LKey: m.key, Length: binary.BigEndian.Uint32(s.buf[i:])})
+			}
+		}
+		s.posted = posted
+		s.store()
+		_ = s.modify(uapi.SRQAttrLimit, 0, limit)
+		for range 8 {
+			q.post(q.entry(prm.OpSend, m, 0, 8, 0, 0))
+			for cq.next() != nil {
+			}
 		}
 		require.NoError(t, r.modify(q.to(uapi.QPErr)))
 		for cq.next() != nil {

@@ -53,10 +53,12 @@ type NIC struct {
 	files      map[*file]bool
 	qps        map[uint32]*qp
 	cqs        map[uint32]*cq
+	srqs       map[uint32]bool // numbers in use
 	mrs        map[uint32]*mr
 	keyIndex   map[uint32]bool // indices of keys in use
 	nextQPN    uint32
 	nextCQN    uint32
+	nextSRQN   uint32
 	nextPDN    uint32
 	nextKey    uint32
 	keyVariant uint32
@@ -113,9 +115,11 @@ func newNIC(cfg *Config) (*NIC, error) {
 	}
 	n.files, n.flushing, n.pages = map[*file]bool{}, map[*qp]bool{}, map[uint32]*uar{}
 	n.qps, n.cqs, n.mrs = map[uint32]*qp{}, map[uint32]*cq{}, map[uint32]*mr{}
+	n.srqs = map[uint32]bool{}
 	n.keyIndex, n.late, n.held = map[uint32]bool{}, map[*cq]bool{}, map[*cq][]prm.Completion{}
 	// Numbers start somewhere else on each NIC, so that mixing NICs up shows.
 	n.nextQPN, n.nextCQN = firstNumber+rand.Uint32N(1<<23), firstNumber+rand.Uint32N(1<<23)
+	n.nextSRQN = firstNumber + rand.Uint32N(1<<23)
 	n.nextPDN, n.nextKey = firstNumber+rand.Uint32N(1<<20), firstKeyIndex+rand.Uint32N(1<<23)
 	n.keyVariant = rand.Uint32N(256)
 	n.work, n.closing, n.workerEnd = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})

@@ -87,6 +87,12 @@ func (f *file) drop(handle uint32) {
 		n.dropQP(o)
 		f.returnRegister(o)
 		f.unpin(o.charge)
+	case *srq:
+		if o.async != nil {
+			o.async.forget(o)
+		}
+		n.dropSRQ(o)
+		f.unpin(o.charge)
 	case *uar:
 		delete(f.mapped, o.offset)
 		delete(n.pages, o.index)

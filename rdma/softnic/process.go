@@ -160,6 +160,8 @@ func (e *eventFile) takeBack(owner any) uint32 {
 		element = o.user
 	case *qp:
 		element = o.user
+	case *srq:
+		element = o.user
 	}
 	if e.closed || e.removed {
 		return 0

@@ -18,9 +18,11 @@ type qp struct {
 	mem            memory
 	qpn            uint32
 	user           uint64
-	userIndex      uint32 // as completions carry it
+	userIndex      uint32 // as completions of sends carry it
+	receiveIndex   uint32 // as completions of receives carry it: the same, or the shared queue's number
 	pd             *pd
 	sendCQ, recvCQ *cq
+	srq            *srq // nil: receives of its own
 	uar            *uar
 	register       uint32 // static mode: number as the kernel gives it
 	async          *eventFile
@@ -97,6 +99,10 @@ func (n *NIC) addQP(q *qp) {
 	n.qps[q.qpn] = q
 	q.slots = make([]slot, max(1, min(maxSlots, int(q.sendBlocks))))
 	q.receive.entry = make([]byte, q.stride)
+	if q.srq != nil {
+		q.srq.users++
+		q.receive.entry = make([]byte, q.srq.stride)
+	}
 	q.proto = rc.New(q, rc.Params{Depth: len(q.slots)})
 	q.timer = -1
 	q.pd.users++
@@ -117,6 +123,9 @@ func (n *NIC) dropQP(q *qp) {
 	delete(n.flushing, q)
 	n.unschedule(q)
 	q.pd.users--
+	if q.srq != nil {
+		q.srq.users--
+	}
 	q.sendCQ.users--
 	q.recvCQ.users--
 	delete(q.sendCQ.qps, q)

@@ -232,10 +232,14 @@ func (q *qp) Event(e rc.Event) {
 	case rc.FlushReceives:
 		q.state = uapi.QPErr
 		q.rung = true
+		n.schedule(q)
+		if q.srq != nil {
+			q.raise(uapi.EventQPLastWQEReached) // it takes no more
+			return
+		}
 		n.flushing[q] = true
 		n.flushWait = 0
 		q.flushReceives()
-		n.schedule(q)
 	}
 }
 

@@ -53,12 +53,18 @@ func (r *raw) qpCore(blocks, recvs uint32, send, recv *rawCQ) uapi.CreateQP {
 }
 
 func (r *raw) createQP(blocks, recvs uint32, send, recv *rawCQ) *rawQP {
+	return r.createQPAs(blocks, recvs, send, recv, func(*uapi.CreateQP, *prm.CreateQPRequest) {})
+}
+
+// createQPAs is createQP of a request that change has its way with.
+func (r *raw) createQPAs(blocks, recvs uint32, send, recv *rawCQ, change func(*uapi.CreateQP, *prm.CreateQPRequest)) *rawQP {
 	q := &rawQP{r: r, blocks: blocks, recvs: recvs, shift: testStride, send: send, recv: recv}
 	var buf, record uint64
 	q.buf, buf = r.alloc(int(recvs<<testStride + blocks*prm.Block))
 	q.record, record = r.alloc(prm.RecordSize)
-	u := r.qpUdata(blocks, recvs, buf, record)
-	reply, uhw, err := r.write(uapi.CmdCreateQP, enc(r.qpCore(blocks, recvs, send, recv)), 32, prm.Bytes(&u), 40)
+	core, u := r.qpCore(blocks, recvs, send, recv), r.qpUdata(blocks, recvs, buf, record)
+	change(&core, &u)
+	reply, uhw, err := r.write(uapi.CmdCreateQP, enc(core), 32, prm.Bytes(&u), 40)
 	require.NoError(r.t, err)
 	q.handle, q.qpn = binary.NativeEndian.Uint32(reply), binary.NativeEndian.Uint32(reply[4:])
 	q.register = binary.NativeEndian.Uint32(uhw)

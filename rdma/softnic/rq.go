@@ -24,21 +24,18 @@ func (q *qp) postedReceives() uint16 {
 // TakeReceive fetches the next receive. One that cannot be used is taken all
 // the same, as one of any capacity, and refuses the first bytes put into it.
 func (q *qp) TakeReceive() (capacity uint32, ok bool) {
-	posted := q.postedReceives()
-	if posted == 0 {
-		return 0, false
-	}
 	r := &q.receive
-	r.counter, r.detail, r.fault = q.receiveHead, detailNone, rc.OK
-	q.receiveHead++
-	if uint32(posted) > q.receives {
-		return q.refuseReceive(bad(detailOverposted, "%d receives posted to a queue of %d", posted, q.receives))
+	r.detail, r.fault = detailNone, rc.OK
+	var err error
+	if q.srq != nil {
+		ok, err = q.srq.take(r)
+	} else {
+		ok, err = q.take(r)
 	}
-	at := (uint64(r.counter) & uint64(q.receives-1)) * uint64(q.stride)
-	if q.mem.Read(q.buf+at, r.entry) != nil {
-		return q.refuseReceive(bad(detailQueueGone, "receive %d", r.counter))
-	}
-	if err := prm.ParseReceive(r.entry, &r.segments); err != nil {
+	switch {
+	case !ok:
+		return 0, false
+	case err != nil:
 		return q.refuseReceive(err)
 	}
 	total := uint64(0)
@@ -46,6 +43,25 @@ func (q *qp) TakeReceive() (capacity uint32, ok bool) {
 		total += uint64(s.Length)
 	}
 	return uint32(min(total, maxMessage)), true
+}
+
+// take fetches the next receive of the queue pair's own queue; ok is false if none
+// is posted. An error is a receive that cannot be used.
+func (q *qp) take(r *receive) (ok bool, err error) {
+	posted := q.postedReceives()
+	if posted == 0 {
+		return false, nil
+	}
+	r.counter = q.receiveHead
+	q.receiveHead++
+	if uint32(posted) > q.receives {
+		return true, bad(detailOverposted, "%d receives posted to a queue of %d", posted, q.receives)
+	}
+	at := (uint64(r.counter) & uint64(q.receives-1)) * uint64(q.stride)
+	if q.mem.Read(q.buf+at, r.entry) != nil {
+		return true, bad(detailQueueGone, "receive %d", r.counter)
+	}
+	return true, prm.ParseReceive(r.entry, &r.segments)
 }
 
 func (q *qp) refuseReceive(err error) (uint32, bool) {
@@ -69,7 +85,7 @@ func (q *qp) CompleteReceive(a rc.Arrival) {
 	r := &q.receive
 	c := prm.Completion{
 		QPN:        q.qpn,
-		UserIndex:  q.userIndex,
+		UserIndex:  q.receiveIndex,
 		WQECounter: r.counter,
 	}
 	if a.Syndrome != rc.OK {
