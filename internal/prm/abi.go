@@ -151,6 +151,15 @@ type CreateCQRequest struct {
 	Reserved1         uint32
 }
 
+// ResizeCQRequest is struct mlx5_ib_resize_cq.
+type ResizeCQRequest struct {
+	_         structs.HostLayout
+	BufAddr   uint64
+	EntrySize uint16
+	Reserved0 uint16
+	Reserved1 uint32
+}
+
 // CreateCQResponse is struct mlx5_ib_create_cq_resp, mandatory as AllocPDResponse is.
 type CreateCQResponse struct {
 	_        structs.HostLayout
@@ -262,6 +271,7 @@ var (
 	_ [104]byte = [unsafe.Sizeof(QueryDeviceResponse{})]byte{}
 	_ [4]byte   = [unsafe.Sizeof(AllocPDResponse{})]byte{}
 	_ [32]byte  = [unsafe.Sizeof(CreateCQRequest{})]byte{}
+	_ [16]byte  = [unsafe.Sizeof(ResizeCQRequest{})]byte{}
 	_ [8]byte   = [unsafe.Sizeof(CreateCQResponse{})]byte{}
 	_ [56]byte  = [unsafe.Sizeof(CreateQPRequest{})]byte{}
 	_ [40]byte  = [unsafe.Sizeof(CreateQPResponse{})]byte{}

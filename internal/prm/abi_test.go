@@ -101,6 +101,12 @@ var abiStructs = []abiStruct{
 		Reserved0 reserved0
 		Reserved1 reserved1
 	`},
+	{ResizeCQRequest{}, "mlx5_ib_resize_cq", `
+		BufAddr buf_addr
+		EntrySize cqe_size
+		Reserved0 reserved0
+		Reserved1 reserved1
+	`},
 	{CreateCQResponse{}, "mlx5_ib_create_cq_resp", `
 		CQN cqn
 		Reserved reserved

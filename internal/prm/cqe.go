@@ -55,6 +55,21 @@ func (o CQEOpcode) String() string {
 	return fmt.Sprintf("completion opcode %d", uint8(o))
 }
 
+// CQEFormat is bits 3:2 of an entry's last byte.
+type CQEFormat uint8
+
+// The formats (mlx5.h, MLX5_INLINE_SCATTER_*). Inline data is not in the memory of
+// the work queue entry: the driver has to copy it there.
+const (
+	CQEPlain      CQEFormat = 0
+	CQEInline32   CQEFormat = 1 // at most Inline32 bytes, in place of the entry's first fields
+	CQEInline64   CQEFormat = 2 // at most Inline64 bytes, in the first half of an entry of 128 bytes
+	CQECompressed CQEFormat = 3
+
+	Inline32 = 32
+	Inline64 = 64
+)
+
 // IsError reports whether the entry has a syndrome instead of the fields of success.
 func (o CQEOpcode) IsError() bool { return o == CQERequesterError || o == CQEResponderError }
 
@@ -94,9 +109,9 @@ func (c CQE) Owner() uint8 { return c[cqeOwn] & 1 }
 // Solicited reports whether the peer asked for a solicited event.
 func (c CQE) Solicited() bool { return c[cqeOwn]&2 != 0 }
 
-// Format is 0; 1 and 2 have inline data, 3 is compressed. A queue that asked for
-// neither gets 0 only.
-func (c CQE) Format() uint8 { return c[cqeOwn] >> 2 & 3 }
+// Format is where the data of the message is: CQEPlain unless the queue pair asked
+// for data in completions, or the queue for compressed ones.
+func (c CQE) Format() CQEFormat { return CQEFormat(c[cqeOwn] >> 2 & 3) }
 
 // QPN is the number of the queue pair.
 func (c CQE) QPN() uint32 { return binary.BigEndian.Uint32(c[cqeNumber:]) & MaxNumber }

@@ -19,11 +19,14 @@ type Completion struct {
 	Imm            uint32
 	RemoteQPN      uint32
 	GRH            bool
+	Format         CQEFormat
+	Inline         []byte // of CQEInline32 and CQEInline64, no more than the format holds
 	Timestamp      uint64
 }
 
 // PutCQE writes all of an entry but its last word to the first CQESize bytes of
-// dst; the last word keeps its value. The entry becomes valid when LastWord is
+// dst; the last word keeps its value. The data of CQEInline64 lies in front of
+// them, and is not written. The entry becomes valid when LastWord is
 // stored at CQELastWord afterwards.
 func PutCQE(dst []byte, c Completion) {
 	e := (*[CQESize]byte)(dst)
@@ -39,6 +42,9 @@ func PutCQE(dst []byte, c Completion) {
 		remote |= 1 << 28
 	}
 	binary.BigEndian.PutUint32(e[cqeRemote:], remote)
+	if c.Format == CQEInline32 {
+		clear(e[copy(e[:Inline32], c.Inline):Inline32])
+	}
 	binary.BigEndian.PutUint32(e[cqeImm:], c.Imm)
 	binary.BigEndian.PutUint32(e[cqeBytes:], c.ByteCount)
 	binary.BigEndian.PutUint64(e[cqeTimestamp:], c.Timestamp)
@@ -47,7 +53,7 @@ func PutCQE(dst []byte, c Completion) {
 // LastWord is the last word of the entry in memory order: one aligned 32-bit
 // store of it puts counter, signature (0) and owner byte in place.
 func LastWord(c Completion) uint32 {
-	own := uint32(c.Opcode)<<4 | uint32(c.Owner&1)
+	own := uint32(c.Opcode)<<4 | uint32(c.Format&3)<<2 | uint32(c.Owner&1)
 	if c.Solicited {
 		own |= 2
 	}

@@ -163,3 +163,29 @@ func TestKindsOfCompletions(t *testing.T) {
 		require.Equal(t, v == 0 || v == 13, o.IsSend(), v)
 	}
 }
+
+// Data in a completion takes the place of its first fields, or lies in front of it.
+func TestPutInlineCQE(t *testing.T) {
+	data := []byte("some data in the completion")
+	c := Completion{Opcode: CQEReceive, QPN: 0x123456, RemoteQPN: 0xabcdef, GRH: true, ByteCount: uint32(len(data)),
+		Inline: data, Format: CQEInline32, UserIndex: 0x77}
+	var e [CQESize]byte
+	for i := range e {
+		e[i] = 0xee
+	}
+	PutCQE(e[:], c)
+	binary.NativeEndian.PutUint32(e[CQELastWord:], LastWord(c))
+	require.Equal(t, data, e[:len(data)])
+	require.Equal(t, make([]byte, Inline32-len(data)), e[len(data):Inline32])
+	require.Equal(t, CQEInline32, CQE(e[:]).Format())
+	require.Equal(t, CQEReceive, CQE(e[:]).Opcode())
+	require.EqualValues(t, 0x77, CQE(e[:]).UserIndex())
+	require.EqualValues(t, 0x123456, CQE(e[:]).QPN())
+
+	c.Format = CQEInline64
+	PutCQE(e[:], c)
+	binary.NativeEndian.PutUint32(e[CQELastWord:], LastWord(c))
+	require.Equal(t, CQEInline64, CQE(e[:]).Format())
+	require.EqualValues(t, 0xabcdef, CQE(e[:]).RemoteQPN())
+	require.EqualValues(t, len(data), CQE(e[:]).ByteCount())
+}

@@ -82,6 +82,9 @@ type CqModeration struct {
 	CqPeriod uint16
 }
 
+// CQModerate is the one bit of ExModifyCQ.AttrMask (ib_verbs.h, IB_CQ_MODERATE).
+const CQModerate = 1 << 0
+
 // ExModifyCQ is struct ib_uverbs_ex_modify_cq.
 type ExModifyCQ struct {
 	_        structs.HostLayout

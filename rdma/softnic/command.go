@@ -177,6 +177,8 @@ var writes = map[uint32]write{
 	uapi.CmdCreateCompChannel: (*call).createChannel,
 	uapi.CmdCreateCQ:          (*call).createCQ,
 	uapi.CmdExCreateCQ:        (*call).createCQEx,
+	uapi.CmdResizeCQ:          (*call).resizeCQ,
+	uapi.CmdExModifyCQ:        (*call).modifyCQ,
 	uapi.CmdDestroyCQ:         (*call).destroyCQ,
 	uapi.CmdCreateQP:          (*call).createQP,
 	uapi.CmdExCreateQP:        (*call).createQPEx,

@@ -132,7 +132,11 @@ func (c *call) newCQ(r cqRequest) (*cq, uint32, error) {
 	if err := c.checkCQUdata(udata, q, r.page); err != nil {
 		return nil, 0, err
 	}
-	if q.charge, err = c.pinQueue(q.buf, uint64(q.entries)*uint64(q.entrySize), q.record); err != nil {
+	if q.fixed, err = f.pin(c.mem, q.record, prm.RecordSize, true); err != nil {
+		return nil, 0, err
+	}
+	if q.charge, err = f.pin(c.mem, q.buf, q.size(), true); err != nil {
+		f.unpin(q.fixed)
 		return nil, 0, err
 	}
 	c.markUnarmed(q)

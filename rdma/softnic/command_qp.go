@@ -181,6 +181,7 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 	} else if q.srq != nil {
 		q.receiveIndex = q.srq.srqn
 	}
+	q.setInline(u.Flags)
 	if q.charge, err = c.pinQueue(q.buf, q.sendBuf-q.buf+uint64(q.sendBlocks)*prm.Block, q.record); err != nil {
 		return nil, 0, err
 	}
@@ -212,9 +213,22 @@ func (c *call) checkCaps(caps uapi.QPCap) error {
 	return nil
 }
 
-// Flags of the driver's request. Scatter to completions is granted to none, and
-// then ignored, as the kernel does where the device lacks it.
-const qpIgnoredFlags = prm.QPScatterCQE | prm.QPAllowScatterCQE
+// qpScatterFlags ask for data in completions. They go with every other flag.
+const qpScatterFlags = prm.QPScatterCQE | prm.QPAllowScatterCQE
+
+// setInline decides which messages go into their completions (Linux mlx5_ib qp.c,
+// create_user_qp): short ones that arrive if the first flag is set; what short
+// reads and atomics fetch if, besides, all entries complete or the second flag
+// says that it may be so. A completion of 128 bytes has room for more.
+func (q *qp) setInline(flags uint32) {
+	if flags&prm.QPScatterCQE == 0 {
+		return
+	}
+	q.inlineReceive = q.recvCQ.inlineRoom()
+	if q.signalAll || flags&prm.QPAllowScatterCQE != 0 {
+		q.inlineSend = q.sendCQ.inlineRoom()
+	}
+}
 
 // checkQPUdata judges the driver's request.
 func (c *call) checkQPUdata(u prm.CreateQPRequest, caps uapi.QPCap) error {
@@ -243,7 +257,7 @@ func (c *call) checkQPUdata(u prm.CreateQPRequest, caps uapi.QPCap) error {
 
 func (c *call) checkQPPage(u prm.CreateQPRequest) error {
 	f := c.file
-	flags := u.Flags &^ qpIgnoredFlags
+	flags := u.Flags &^ qpScatterFlags
 	if !f.dynamic() {
 		if flags != 0 {
 			return refuse(einval, "flags %#x with static doorbell pages", u.Flags)

@@ -67,6 +67,9 @@ func (c *call) queryDeviceEx(inv uapi.Invoke) error {
 		ResponseLength: uint32(min(inv.Reply.Len(), uapi.Size[uapi.ExQueryDeviceResp]())),
 		TimestampMask:  1<<63 - 1,
 		HcaCoreClock:   coreClock,
+		CqModerationCaps: uapi.CqModerationCaps{
+			MaxCqModerationCount: maxModerationCount, MaxCqModerationPeriod: maxModerationPeriod,
+		},
 	})
 }
 

@@ -21,9 +21,10 @@ type cq struct {
 	record    uint64
 	entries   uint32 // a power of two
 	entrySize uint32
-	ignore    bool // overruns are not looked for
-	charge    int64
-	users     int // queue pairs, counted once for each of their two queues
+	ignore    bool  // overruns are not looked for
+	charge    int64 // pinned for the ring
+	fixed     int64 // pinned for the record
+	users     int   // queue pairs, counted once for each of their two queues
 
 	produced uint32 // completions written, free running
 	consumed uint32 // the driver's counter, 24 bits, when it was last read
@@ -67,15 +68,9 @@ func (c *cq) write(e prm.Completion) {
 		return
 	}
 	n := c.nic
-	e.Owner = uint8(c.produced / c.entries & 1)
+	e.Owner = c.owner()
 	e.Timestamp = uint64(n.now.Sub(n.epoch))
-	at := c.buf + uint64(c.produced&(c.entries-1))*uint64(c.entrySize)
-	if c.entrySize == 2*prm.CQESize {
-		at += prm.CQESize
-	}
-	prm.PutCQE(n.cqe[:], e)
-	if c.mem.Write(at, n.cqe[:prm.CQELastWord]) != nil ||
-		!c.mem.Store32(at+prm.CQELastWord, prm.LastWord(e)) {
+	if !c.put(&e) {
 		n.warn("completion queue memory is not mapped", "cqn", c.cqn)
 		c.fail()
 		return
@@ -91,17 +86,63 @@ func (c *cq) write(e prm.Completion) {
 	}
 }
 
+// size is how many bytes the ring has.
+func (c *cq) size() uint64 { return uint64(c.entries) * uint64(c.entrySize) }
+
+// owner is the owner bit of the entry at the producer's index.
+func (c *cq) owner() uint8 { return uint8(c.produced / c.entries & 1) }
+
+// put writes the entry at the producer's index: its last word last.
+func (c *cq) put(e *prm.Completion) bool {
+	at := c.buf + uint64(c.produced&(c.entries-1))*uint64(c.entrySize)
+	image := c.nic.cqe[prm.CQESize:]
+	prm.PutCQE(image, *e)
+	image, to := image[:prm.CQELastWord], at
+	if c.entrySize == 2*prm.CQESize {
+		at += prm.CQESize
+		to = at
+	}
+	if e.Format == prm.CQEInline64 {
+		image, to = c.nic.cqe[:prm.CQESize+prm.CQELastWord], at-prm.CQESize
+		clear(image[copy(image, e.Inline):prm.CQESize])
+	}
+	return c.mem.Write(to, image) == nil && c.mem.Store32(at+prm.CQELastWord, prm.LastWord(*e))
+}
+
+// inlineRoom is how many bytes of a message fit a completion.
+func (c *cq) inlineRoom() uint32 {
+	if c.entrySize == 2*prm.CQESize {
+		return prm.Inline64
+	}
+	return prm.Inline32
+}
+
+// setInline has a completion carry data, of no more than inlineRoom bytes.
+func (c *cq) setInline(e *prm.Completion, data []byte) {
+	e.Inline, e.Format = data, prm.CQEInline32
+	if c.entrySize == 2*prm.CQESize {
+		e.Format = prm.CQEInline64
+	}
+}
+
 // hasRoom reads the consumer index only when the ring looks full.
 func (c *cq) hasRoom() bool {
-	if c.ignore || (c.produced-c.consumed)&prm.MaxNumber < c.entries {
+	if c.ignore || c.unconsumed() < c.entries {
 		return true
 	}
+	return c.readConsumed() && c.unconsumed() < c.entries
+}
+
+// unconsumed is how many completions the driver had not consumed when its counter
+// was last read.
+func (c *cq) unconsumed() uint32 { return (c.produced - c.consumed) & prm.MaxNumber }
+
+func (c *cq) readConsumed() bool {
 	v, ok := c.mem.Load32(c.record + 4*prm.RecordCI)
-	if !ok {
-		return false
+	if ok {
+		c.consumed = prm.BE32(v)
 	}
-	c.consumed = prm.BE32(v)
-	return (c.produced-c.consumed)&prm.MaxNumber < c.entries
+	return ok
 }
 
 func (c *cq) overrun() {

@@ -28,6 +28,10 @@ func (q *qp) Gather(w *rc.Work, off uint32, p []byte) rc.Syndrome {
 // Scatter copies the answer to a read or an atomic into the entry's memory.
 func (q *qp) Scatter(w *rc.Work, off uint32, p []byte) rc.Syndrome {
 	s := &q.slots[w.Slot]
+	if s.Length <= uint64(q.inlineSend) && s.Flags&prm.CQEUpdate != 0 {
+		s.inline.put(off, p)
+		return rc.OK
+	}
 	d := q.nic.walk(q.pd, s.Segments, off, p, uapi.AccessLocalWrite, memory.Write)
 	if d != detailNone {
 		s.detail = d
@@ -41,6 +45,11 @@ func (q *qp) PutReceive(off uint32, p []byte) rc.Syndrome {
 	r := &q.receive
 	if r.fault != rc.OK {
 		return r.fault
+	}
+	// What is short and starts a message is all of it: others start with a whole packet.
+	if n := uint32(len(p)); off == 0 && 0 < n && n <= q.inlineReceive {
+		r.inline.put(0, p)
+		return rc.OK
 	}
 	if d := q.nic.walk(q.receivePD(), r.segments, off, p, uapi.AccessLocalWrite, memory.Write); d != detailNone {
 		r.detail = d

@@ -2,6 +2,7 @@ package softnic
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/farwire/farwire/internal/prm"
@@ -17,7 +18,7 @@ func (n *NIC) holdBack(c *cq, e prm.Completion) bool {
 			c.silent = true
 		}
 		n.count.HeldCompletions++
-		n.held[c] = append(n.held[c], e)
+		n.held[c] = append(n.held[c], kept(e))
 		return true
 	}
 	late := f.Late > 0 && n.random.Float64() < f.Late
@@ -29,9 +30,15 @@ func (n *NIC) holdBack(c *cq, e prm.Completion) bool {
 		n.count.LateCompletions++
 		due = due.Add(f.LateBy)
 	}
-	c.delayed = append(c.delayed, delayedCompletion{due, e})
+	c.delayed = append(c.delayed, delayedCompletion{due, kept(e)})
 	n.late[c] = true
 	return true
+}
+
+// kept is a completion that stays as it is: its data is the queue pair's.
+func kept(e prm.Completion) prm.Completion {
+	e.Inline = slices.Clone(e.Inline)
+	return e
 }
 
 // releaseLate writes the late completions that are due, in the order of each queue.

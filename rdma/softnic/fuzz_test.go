@@ -155,6 +155,8 @@ func script(add func(command, memory []byte)) {
 	write(uapi.CmdQueryPort, enc(uapi.QueryPort{PortNum: 1}), 40, nil, 0)
 	write(uapi.CmdExQueryDevice, enc(uapi.ExQueryDevice{}), 304, nil, 0)
 	scriptShared(do, write)
+	write(uapi.CmdResizeCQ, enc(uapi.ResizeCQ{CQHandle: 3, Cqe: 31}), 8, nil, 0)
+	write(uapi.CmdExModifyCQ, enc(uapi.ExModifyCQ{CQHandle: 3, AttrMask: uapi.CQModerate}), 0, nil, 0)
 	write(uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: 4}), 4, nil, 0)
 	write(uapi.CmdDestroyCQ, enc(uapi.DestroyCQ{CQHandle: 3}), 8, nil, 0)
 	for _, m := range mlx5Methods() {

@@ -88,7 +88,7 @@ type NIC struct {
 
 	// Scratch.
 	packet    *link.Packet
-	cqe       [prm.CQESize]byte
+	cqe       [2 * prm.CQESize]byte
 	entry     [prm.MaxUnits * prm.Unit]byte
 	blueFlame [maxRegister]byte
 }

@@ -79,7 +79,7 @@ func (f *file) drop(handle uint32) {
 			o.async.forget(o)
 		}
 		n.dropCQ(o)
-		f.unpin(o.charge)
+		f.unpin(o.charge + o.fixed)
 	case *qp:
 		if o.async != nil {
 			o.async.forget(o)

@@ -35,6 +35,8 @@ type qp struct {
 	signalAll      bool
 	charge         int64
 
+	inlineSend, inlineReceive uint32 // bytes of a message that go into its completion
+
 	state      uint8 // uapi.QPReset, ...
 	attr       uapi.QueryQPResp
 	sourcePort uint16
@@ -71,7 +73,16 @@ type slot struct {
 	entry  []byte // what Inline points into
 	detail detail // why it fails, where the NIC knows
 	cause  error
+	inline inlineData
 }
+
+// inlineData is what goes into a completion instead of memory.
+type inlineData struct {
+	bytes [prm.Inline64]byte
+	n     uint32
+}
+
+func (d *inlineData) put(off uint32, p []byte) { d.n = off + uint32(copy(d.bytes[off:], p)) }
 
 // receive is the entry of the receive queue that a message is going to.
 type receive struct {
@@ -80,6 +91,7 @@ type receive struct {
 	counter  uint16
 	detail   detail // why it cannot be used
 	fault    rc.Syndrome
+	inline   inlineData
 }
 
 // maxSlots bounds the entries handed to the protocol, and with them the memory

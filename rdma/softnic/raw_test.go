@@ -218,6 +218,7 @@ type rawCQ struct {
 	buf        []byte
 	record     []byte
 	entries    uint32
+	size       uint32 // of an entry
 	handle     uint32
 	cqn        uint32
 	consumed   uint32
@@ -235,7 +236,12 @@ func (r *raw) cqUdata(buf, record uint64) prm.CreateCQRequest {
 }
 
 func (r *raw) createCQ(entries uint32, events bool) *rawCQ {
-	q := &rawCQ{r: r, entries: entries, eventFD: -1}
+	return r.createCQOf(prm.CQESize, entries, events)
+}
+
+// createCQOf is createCQ with entries of a size.
+func (r *raw) createCQOf(size, entries uint32, events bool) *rawCQ {
+	q := &rawCQ{r: r, entries: entries, size: size, eventFD: -1}
 	if events {
 		reply, _, err := r.write(uapi.CmdCreateCompChannel, enc(uapi.CreateCompChannel{}), 4, nil, 0)
 		require.NoError(r.t, err)
@@ -246,12 +252,10 @@ func (r *raw) createCQ(entries uint32, events bool) *rawCQ {
 		r.t.Cleanup(func() { _ = q.events.Close() })
 	}
 	var buf, record uint64
-	q.buf, buf = r.alloc(int(entries) * prm.CQESize)
+	q.buf, buf = r.cqRing(size, entries)
 	q.record, record = r.alloc(prm.RecordSize)
-	for i := range entries {
-		q.buf[i*prm.CQESize+prm.CQESize-1] = prm.CQEFresh
-	}
 	u := r.cqUdata(buf, record)
+	u.EntrySize = size
 	reply, uhw, err := r.write(uapi.CmdCreateCQ, enc(uapi.CreateCQ{UserHandle: 0xc0, Cqe: entries - 1, CompChannel: q.eventFD}),
 		8, prm.Bytes(&u), 8)
 	require.NoError(r.t, err)
@@ -260,9 +264,33 @@ func (r *raw) createCQ(entries uint32, events bool) *rawCQ {
 	return q
 }
 
+// cqRing is memory for completions, all fresh.
+func (r *raw) cqRing(size, entries uint32) (buf []byte, addr uint64) {
+	buf, addr = r.alloc(int(entries * size))
+	for end := size; end <= entries*size; end += size {
+		buf[end-1] = prm.CQEFresh
+	}
+	return buf, addr
+}
+
+// at is the entry that counter i falls to, all of its bytes, and as it is read.
+func (q *rawCQ) at(i uint32) (whole []byte, e prm.CQE) {
+	whole = q.buf[i%q.entries*q.size:][:q.size]
+	return whole, whole[q.size-prm.CQESize:]
+}
+
+// inline is the data in the completion read last.
+func (q *rawCQ) inline() []byte {
+	whole, e := q.at(q.consumed - 1)
+	if e.Format() == prm.CQEInline64 {
+		require.EqualValues(q.r.t, 2*prm.CQESize, q.size)
+	}
+	return whole[:e.ByteCount()]
+}
+
 // next is the next completion, or nil.
 func (q *rawCQ) next() prm.CQE {
-	e := q.buf[q.consumed%q.entries*prm.CQESize:][:prm.CQESize]
+	_, e := q.at(q.consumed)
 	own := prm.OwnByte(atomic.LoadUint32(hostmem.Word32(e[prm.CQELastWord:])))
 	if prm.CQEOpcode(own>>4) == prm.CQEInvalid || uint32(own&1) != q.consumed/q.entries&1 {
 		return nil

@@ -25,7 +25,7 @@ func (q *qp) postedReceives() uint16 {
 // the same, as one of any capacity, and refuses the first bytes put into it.
 func (q *qp) TakeReceive() (capacity uint32, ok bool) {
 	r := &q.receive
-	r.detail, r.fault = detailNone, rc.OK
+	r.detail, r.fault, r.inline.n = detailNone, rc.OK, 0
 	var err error
 	if q.srq != nil {
 		ok, err = q.srq.take(r)
@@ -114,6 +114,9 @@ func (q *qp) CompleteReceive(a rc.Arrival) {
 	c.ByteCount, c.Imm, c.Solicited = a.Bytes, a.Imm, a.Solicited
 	c.RemoteQPN = q.attr.DestQPNum
 	c.GRH = q.attr.Dest.IsGlobal != 0
+	if n := r.inline.n; n > 0 {
+		q.recvCQ.setInline(&c, r.inline.bytes[:n])
+	}
 	q.recvCQ.complete(c)
 }
 

@@ -37,7 +37,7 @@ func (q *qp) post(posted uint16) {
 	i := q.slotNext % uint32(len(q.slots))
 	s := &q.slots[i]
 	w := rc.Work{Slot: i}
-	s.block, s.detail, s.cause = q.head, detailNone, nil
+	s.block, s.detail, s.cause, s.inline.n = q.head, detailNone, nil, 0
 	if err := q.read(s, posted); err != nil {
 		s.fail(err)
 		w.Fault = rc.LocalQPOperation
@@ -194,6 +194,9 @@ func (q *qp) CompleteSend(w *rc.Work, s rc.Syndrome, bytes uint32) {
 		SendOpcode: e.Opcode,
 		WQECounter: e.block,
 		ByteCount:  bytes,
+	}
+	if n := e.inline.n; n > 0 && s == rc.OK {
+		q.sendCQ.setInline(&c, e.inline.bytes[:n])
 	}
 	if s != rc.OK {
 		c.Opcode, c.ByteCount = prm.CQERequesterError, 0
