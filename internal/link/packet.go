@@ -25,6 +25,9 @@ type Packet struct {
 	// TClass is the IPv4 type of service or IPv6 traffic class, DSCP<<2 | ECN. It
 	// is a wish: a system that cannot set or tell it sends and shows 0.
 	TClass uint8
+	// Global says that an InfiniBand packet has a global route header. UDP, whose
+	// packets all have the like, does not carry it.
+	Global bool
 	// Buf is the packet from its base transport header to its pad, a multiple of 4
 	// bytes. A sender may shorten it, and lengthen it up to MaxSize.
 	Buf []byte
@@ -45,7 +48,7 @@ var pool = sync.Pool{New: func() any { return new(Packet) }}
 // other fields are zero.
 func Get(n int) *Packet {
 	p := pool.Get().(*Packet)
-	p.Src, p.Dst, p.SrcPort, p.TClass = netip.Addr{}, netip.Addr{}, 0, 0
+	p.Src, p.Dst, p.SrcPort, p.TClass, p.Global = netip.Addr{}, netip.Addr{}, 0, 0, false
 	p.sealed, p.pooled = false, false
 	p.Buf = p.store[:n]
 	return p
@@ -79,7 +82,7 @@ func (p *Packet) size() int {
 // clone returns a copy, sealed if p is.
 func (p *Packet) clone() *Packet {
 	c := Get(0)
-	c.Src, c.Dst, c.SrcPort, c.TClass, c.sealed = p.Src, p.Dst, p.SrcPort, p.TClass, p.sealed
+	c.Src, c.Dst, c.SrcPort, c.TClass, c.Global, c.sealed = p.Src, p.Dst, p.SrcPort, p.TClass, p.Global, p.sealed
 	c.Buf = c.store[:copy(c.store[:], p.Buf)]
 	return c
 }

@@ -245,6 +245,15 @@ type CreateSRQResponse struct {
 	Reserved uint32
 }
 
+// CreateAHResponse is struct mlx5_ib_create_ah_resp, mandatory on Ethernet as far as
+// the address that the kernel has resolved.
+type CreateAHResponse struct {
+	_              structs.HostLayout
+	ResponseLength uint32
+	DMAC           [6]byte
+	Reserved       [6]byte
+}
+
 // ModifyQPRequest is struct mlx5_ib_modify_qp.
 type ModifyQPRequest struct {
 	_             structs.HostLayout
@@ -277,6 +286,7 @@ var (
 	_ [40]byte  = [unsafe.Sizeof(CreateQPResponse{})]byte{}
 	_ [32]byte  = [unsafe.Sizeof(CreateSRQRequest{})]byte{}
 	_ [8]byte   = [unsafe.Sizeof(CreateSRQResponse{})]byte{}
+	_ [16]byte  = [unsafe.Sizeof(CreateAHResponse{})]byte{}
 	_ [16]byte  = [unsafe.Sizeof(ModifyQPRequest{})]byte{}
 	_ [16]byte  = [unsafe.Sizeof(ModifyQPResponse{})]byte{}
 )

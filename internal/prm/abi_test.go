@@ -149,6 +149,11 @@ var abiStructs = []abiStruct{
 		SRQN srqn
 		Reserved reserved
 	`},
+	{CreateAHResponse{}, "mlx5_ib_create_ah_resp", `
+		ResponseLength response_length
+		DMAC dmac
+		Reserved reserved
+	`},
 	{ModifyQPRequest{}, "mlx5_ib_modify_qp", `
 		CompMask comp_mask
 		MaxBurst burst_info.max_burst_sz

@@ -79,7 +79,8 @@ func (o CQEOpcode) IsSend() bool { return o == CQERequester || o == CQERequester
 // Offsets of a completion queue entry (mlx5dv.h, struct mlx5_cqe64 and struct
 // mlx5_err_cqe). Numbers have 24 bits; what shares their word is said beside.
 const (
-	cqeRemote    = 24 // priority 27:24, GRH 29:28, remote queue pair
+	cqeSourceLID = 22
+	cqeRemote    = 24 // priority, or kind of header 25:24; GRH 29:28; remote queue pair
 	cqeUser      = 32 // user index, or shared receive queue number
 	cqeImm       = 36 // immediate, or invalidated rkey
 	cqeBytes     = 44
@@ -140,6 +141,20 @@ func (c CQE) SRQN() uint32 { return c.UserIndex() }
 
 // RemoteQPN is the number of the peer's queue pair, in a responder's completion.
 func (c CQE) RemoteQPN() uint32 { return binary.BigEndian.Uint32(c[cqeRemote:]) & MaxNumber }
+
+// SourceLID is the LID that the message came from, on InfiniBand.
+func (c CQE) SourceLID() uint16 { return binary.BigEndian.Uint16(c[cqeSourceLID:]) }
+
+// Priority is the service level of the message on InfiniBand, and on Ethernet the
+// kind of its network header: HeaderIPv6 or HeaderIPv4.
+func (c CQE) Priority() uint8 { return c[cqeRemote] & 0xf }
+
+// Kinds of network headers (Linux include/linux/mlx5/device.h,
+// MLX5_CQE_ROCE_L3_HEADER_TYPE_*).
+const (
+	HeaderIPv6 = 1
+	HeaderIPv4 = 2
+)
 
 // HasGRH reports whether the message came with a global route header.
 func (c CQE) HasGRH() bool { return c[cqeRemote]&0x30 != 0 }

@@ -19,6 +19,8 @@ type Completion struct {
 	Imm            uint32
 	RemoteQPN      uint32
 	GRH            bool
+	SourceLID      uint16
+	Priority       uint8 // 0 to 15
 	Format         CQEFormat
 	Inline         []byte // of CQEInline32 and CQEInline64, no more than the format holds
 	Timestamp      uint64
@@ -37,7 +39,8 @@ func PutCQE(dst []byte, c Completion) {
 		e[cqeVendor], e[cqeSyndrome] = c.VendorSyndrome, byte(c.Syndrome)
 		return
 	}
-	remote := c.RemoteQPN & MaxNumber
+	binary.BigEndian.PutUint16(e[cqeSourceLID:], c.SourceLID)
+	remote := uint32(c.Priority&15)<<24 | c.RemoteQPN&MaxNumber
 	if c.GRH {
 		remote |= 1 << 28
 	}

@@ -22,7 +22,7 @@ type Reason uint8
 // The reasons of a WQEError.
 const (
 	Truncated       Reason = iota + 1 // fewer bytes than the layout, or than DS units
-	UnknownOpcode                     // no operation of a reliable-connected queue pair
+	UnknownOpcode                     // no operation of this type of queue pair
 	UnknownModifier                   // an opcode modifier
 	UnknownFlags                      // flags of the control segment that have no meaning
 	BadSize                           // DS (or a stride) that the operation's segments cannot add up to
@@ -31,6 +31,7 @@ const (
 	BadInline                         // inline bytes where none may be, or beside other segments
 	InlineTooLong                     // inline bytes beyond the entry's DS units
 	AtomicLength                      // an atomic whose local memory is not 8 bytes
+	ShortAddress                      // a datagram whose address is not of the long form
 )
 
 var reasons = [...]string{
@@ -43,6 +44,7 @@ var reasons = [...]string{
 	EmptySegment:    "segment of no bytes",
 	BadInline:       "inline data not allowed",
 	InlineTooLong:   "inline data longer than the entry",
+	ShortAddress:    "address vector is not extended",
 	AtomicLength:    "atomic operand is not 8 bytes",
 }
 

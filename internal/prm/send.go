@@ -14,6 +14,7 @@ type Send struct {
 	Segments   []Segment // local memory, in order; empty for a message of no bytes
 	Inline     []byte    // the message itself instead, within the bytes given to ParseSend
 	Length     uint64    // bytes of local memory or inline; may be more than a message can have
+	Address    Address   // of a datagram
 }
 
 // ParseCtrl reads the control segment at the start of wqe. It takes any values;
@@ -48,6 +49,9 @@ func ParseSend(wqe []byte, s *Send) error {
 	if s.Ctrl, err = ParseCtrl(wqe); err != nil {
 		return err
 	}
+	if !s.Opcode.known() {
+		return s.bad(UnknownOpcode, 3, uint64(s.Opcode))
+	}
 	if err := s.checkCtrl(wqe); err != nil {
 		return err
 	}
@@ -79,8 +83,6 @@ func (s *Send) bad(r Reason, offset int, value uint64) error {
 // checkCtrl judges the control segment by itself.
 func (s *Send) checkCtrl(wqe []byte) error {
 	switch {
-	case !s.Opcode.known():
-		return s.bad(UnknownOpcode, 3, uint64(s.Opcode))
 	case s.OpMod != 0:
 		return s.bad(UnknownModifier, 0, uint64(s.OpMod))
 	case s.DS > MaxUnits: // bits 7:6 of the byte are reserved

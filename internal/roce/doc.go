@@ -1,4 +1,4 @@
-// Package roce is the bytes of RoCE v2 as reliable-connected queue pairs use it:
+// Package roce is the bytes of RoCE v2 as connected and datagram queue pairs use it:
 // transport headers, opcodes, sequence numbers and the invariant CRC.
 //
 // A packet as this package sees it begins at the base transport header (BTH) and

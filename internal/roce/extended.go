@@ -114,6 +114,29 @@ const AtomicAckETHSize = 8
 // Original returns the value before the operation.
 func (h AtomicAckETH) Original() uint64 { return binary.BigEndian.Uint64(h) }
 
+// DETH is the datagram extended transport header (section 9.3.2), 8 bytes:
+//
+//	+---------------------------------------------------------------+
+//	|                             Q_Key                             |
+//	+---------------+-----------------------------------------------+
+//	|   reserved    |                   source QP                   |
+//	+---------------+-----------------------------------------------+
+type DETH []byte
+
+// DETHSize is the size of a DETH.
+const DETHSize = 8
+
+// QKey returns the key that the destination queue pair must have.
+func (h DETH) QKey() uint32 { return binary.BigEndian.Uint32(h) }
+
+// SourceQP returns the 24-bit number of the queue pair that sent the datagram.
+func (h DETH) SourceQP() uint32 { return binary.BigEndian.Uint32(h[4:]) & mask24 }
+
+func (h DETH) put(qkey, source uint32) {
+	binary.BigEndian.PutUint32(h, qkey)
+	binary.BigEndian.PutUint32(h[4:], source&mask24)
+}
+
 // ImmDt is the 4 bytes of immediate data (section 9.3.6).
 type ImmDt []byte
 

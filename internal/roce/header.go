@@ -26,6 +26,9 @@ type Header struct {
 	Syndrome Syndrome // AETH
 	MSN      uint32   // AETH
 
+	QKey     uint32 // DETH
+	SourceQP uint32 // DETH
+
 	Original   uint64 // AtomicAckETH
 	Imm        uint32 // ImmDt
 	Invalidate uint32 // IETH: the key
@@ -78,6 +81,10 @@ func (h *Header) putExtended(b []byte, at int) int {
 		binary.BigEndian.PutUint64(b[at:], h.Original)
 		at += AtomicAckETHSize
 	}
+	if set&HasDETH != 0 {
+		DETH(b[at:]).put(h.QKey, h.SourceQP)
+		at += DETHSize
+	}
 	if set&HasImmDt != 0 {
 		binary.BigEndian.PutUint32(b[at:], h.Imm)
 		at += ImmDtSize
@@ -118,6 +125,9 @@ func (p *Packet) Header() Header {
 	}
 	if x := p.AtomicAckETH(); x != nil {
 		h.Original = x.Original()
+	}
+	if x := p.DETH(); x != nil {
+		h.QKey, h.SourceQP = x.QKey(), x.SourceQP()
 	}
 	if x := p.ImmDt(); x != nil {
 		h.Imm = x.Imm()

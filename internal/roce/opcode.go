@@ -34,7 +34,26 @@ const (
 	CongestionNotification Opcode = 0x81
 
 	transportMask Opcode = 0xe0
-	transportRC   Opcode = 0x00
+)
+
+// Transport is the service that a packet belongs to, in the upper three bits of its
+// opcode. An Opcode of another service is that of the reliable connection with the
+// service's bits.
+type Transport uint8
+
+// The services of which this package knows opcodes.
+const (
+	ReliableConnection Transport = 0x00
+	Datagram           Transport = 0x60 // unreliable
+)
+
+// Transport returns the service of the opcode.
+func (op Opcode) Transport() Transport { return Transport(op & transportMask) }
+
+// Opcodes of unreliable datagrams.
+const (
+	DatagramSend          = Opcode(Datagram) | SendOnly
+	DatagramSendImmediate = Opcode(Datagram) | SendOnlyImmediate
 )
 
 // Kind is what a packet is part of.
@@ -63,15 +82,16 @@ const (
 	HasAtomicETH
 	HasAETH
 	HasAtomicAckETH
+	HasDETH
 	HasImmDt
 	HasIETH
 )
 
 // Size returns the bytes of all headers of the set.
-func (h Headers) Size() int { return int(headersSize[h&63]) }
+func (h Headers) Size() int { return int(headersSize[h&127]) }
 
-var headersSize = func() (size [64]uint8) {
-	each := [6]uint8{RETHSize, AtomicETHSize, AETHSize, AtomicAckETHSize, ImmDtSize, IETHSize}
+var headersSize = func() (size [128]uint8) {
+	each := [7]uint8{RETHSize, AtomicETHSize, AETHSize, AtomicAckETHSize, DETHSize, ImmDtSize, IETHSize}
 	for set := range size {
 		for bit, n := range each {
 			if set>>bit&1 != 0 {
@@ -174,6 +194,9 @@ var opcodes = [256]opcodeEntry{
 	AtomicAcknowledge: {Info{KindAtomicAck, HasAETH | HasAtomicAckETH, NoPayload, true, true}, "Atomic Acknowledge"},
 	CompareSwap:       {Info{KindCompareSwap, HasAtomicETH, NoPayload, true, true}, "Compare and Swap"},
 	FetchAdd:          {Info{KindFetchAdd, HasAtomicETH, NoPayload, true, true}, "Fetch and Add"},
+
+	DatagramSend:          {Info{KindSend, HasDETH, UpToMTU, true, true}, "UD SEND Only"},
+	DatagramSendImmediate: {Info{KindSend, HasDETH | HasImmDt, UpToMTU, true, true}, "UD SEND Only with Immediate"},
 
 	CongestionNotification: {Info{}, "Congestion Notification"},
 }

@@ -24,7 +24,10 @@ type Packet struct {
 	ext     []byte // the extended headers
 }
 
-// Parse reads a packet from its BTH to its pad, without the ICRC. It checks all
+// Parse is ParseAs for packets of a reliable connection.
+func Parse(b []byte) (p Packet, err error) { return ParseAs(ReliableConnection, b) }
+
+// ParseAs reads a packet of t from its BTH to its pad, without the ICRC. It checks all
 // that can be known without a queue pair: version, opcode, that each header is
 // there whole, that pad and payload fit the opcode. What remains for the queue
 // pair is p.Info.Payload.OK with its own MTU.
@@ -32,7 +35,7 @@ type Packet struct {
 // An error is always a Reason. For ReasonOpcode and later ones the BTH (and for
 // ReasonPad and later ones the extended headers) are valid all the same, so that
 // a responder can refuse the request by its sequence number.
-func Parse(b []byte) (p Packet, err error) {
+func ParseAs(t Transport, b []byte) (p Packet, err error) {
 	if len(b) < BTHSize {
 		return Packet{}, ReasonShort
 	}
@@ -43,7 +46,7 @@ func Parse(b []byte) (p Packet, err error) {
 		return Packet{}, ReasonVersion
 	case op == CongestionNotification:
 		return Packet{}, ReasonCongestion
-	case op&transportMask != transportRC:
+	case op.Transport() != t:
 		return Packet{}, ReasonTransport
 	}
 	p.BTH, p.Info = bth, op.Info()
@@ -104,6 +107,9 @@ func (p *Packet) AETH() AETH { return AETH(p.extended(HasAETH, AETHSize)) }
 func (p *Packet) AtomicAckETH() AtomicAckETH {
 	return AtomicAckETH(p.extended(HasAtomicAckETH, AtomicAckETHSize))
 }
+
+// DETH returns the datagram header, nil where the opcode has none.
+func (p *Packet) DETH() DETH { return DETH(p.extended(HasDETH, DETHSize)) }
 
 // ImmDt returns the immediate data, nil where the opcode has none.
 func (p *Packet) ImmDt() ImmDt { return ImmDt(p.extended(HasImmDt, ImmDtSize)) }

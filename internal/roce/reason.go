@@ -10,7 +10,7 @@ const (
 	ReasonShort                    // no room for a BTH
 	ReasonVersion                  // a transport header version other than 0
 	ReasonCongestion               // a congestion notification, well formed or not
-	ReasonTransport                // not the reliable connected transport
+	ReasonTransport                // not the transport that was asked for
 	ReasonOpcode                   // a reserved or unsupported operation
 	ReasonHeaders                  // no room for the extended headers
 	ReasonPad                      // pad count impossible or not allowed with this opcode
@@ -26,7 +26,7 @@ var reasons = [NumReasons]string{
 	ReasonShort:      "packet shorter than its base transport header",
 	ReasonVersion:    "unknown transport header version",
 	ReasonCongestion: "congestion notification",
-	ReasonTransport:  "transport is not reliable connected",
+	ReasonTransport:  "transport is another",
 	ReasonOpcode:     "unsupported opcode",
 	ReasonHeaders:    "packet shorter than its extended headers",
 	ReasonPad:        "bad pad count",

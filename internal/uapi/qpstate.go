@@ -38,6 +38,15 @@ const (
 	QPAttrRateLimit       = 1 << 25 // extended MODIFY_QP only
 )
 
+// The masks a datagram queue pair's transitions need and allow.
+const (
+	UDResetToInit       = QPAttrState | QPAttrPkeyIndex | QPAttrPort | QPAttrQkey
+	UDInitToRTR         = QPAttrState
+	UDInitToRTROptional = QPAttrPkeyIndex | QPAttrQkey
+	UDRTRToRTS          = QPAttrState | QPAttrSqPsn
+	UDRTRToRTSOptional  = QPAttrCurState | QPAttrQkey
+)
+
 // The masks a reliable-connection queue pair's transitions need and allow
 // (ib_core's qp_state_table). Any other bit, or a missing one, is EINVAL.
 const (

@@ -57,6 +57,8 @@ var writes = []Write{
 	{"QUERY_PORT", CmdQueryPort, Size[QueryPort](), Size[QueryPortResp]()},
 	{"ALLOC_PD", CmdAllocPD, Size[AllocPD](), Size[AllocPDResp]()},
 	{"DEALLOC_PD", CmdDeallocPD, Size[DeallocPD](), 0},
+	{"CREATE_AH", CmdCreateAH, Size[CreateAH](), Size[CreateAHResp]()},
+	{"DESTROY_AH", CmdDestroyAH, Size[DestroyAH](), 0},
 	{"REG_MR", CmdRegMR, Size[RegMR](), Size[RegMRResp]()},
 	{"REREG_MR", CmdReregMR, Size[ReregMR](), Size[ReregMRResp]()},
 	{"DEREG_MR", CmdDeregMR, Size[DeregMR](), 0},

@@ -30,6 +30,7 @@ const (
 	ebadf        = syscall.EBADF
 	enotsup      = syscall.EOPNOTSUPP
 	eio          = syscall.EIO
+	enodata      = syscall.ENODATA
 	enetunreach  = syscall.ENETUNREACH
 	ehostunreach = syscall.EHOSTUNREACH
 )
@@ -53,6 +54,7 @@ var handlers = map[methodID]func(*call) error{
 	{uapi.ObjectDevice, uapi.MethodQueryGIDEntry}:       (*call).queryGIDEntry,
 	{uapi.ObjectAsyncEvent, uapi.MethodAsyncEventAlloc}: (*call).allocAsync,
 	{uapi.ObjectPD, uapi.MethodPDDestroy}:               (*call).destroyPD,
+	{uapi.ObjectAH, uapi.MethodAHDestroy}:               (*call).destroyAHNative,
 	{uapi.ObjectMR, uapi.MethodMRDestroy}:               (*call).destroyMR,
 	{uapi.ObjectMR, uapi.MethodQueryMR}:                 (*call).queryMR,
 	{uapi.ObjectMR, uapi.MethodRegDmabufMR}:             (*call).registerDmabuf,
@@ -71,6 +73,7 @@ var oldMethods = map[methodID]bool{
 	{uapi.ObjectDevice, uapi.MethodInvokeWrite}: true,
 	{uapi.ObjectDevice, uapi.MethodQueryPort}:   true,
 	{uapi.ObjectPD, uapi.MethodPDDestroy}:       true,
+	{uapi.ObjectAH, uapi.MethodAHDestroy}:       true,
 	{uapi.ObjectMR, uapi.MethodMRDestroy}:       true,
 }
 
@@ -174,6 +177,8 @@ var writes = map[uint32]write{
 	uapi.CmdDeallocPD:         (*call).deallocPD,
 	uapi.CmdRegMR:             (*call).registerMR,
 	uapi.CmdDeregMR:           (*call).deregisterMR,
+	uapi.CmdCreateAH:          (*call).createAH,
+	uapi.CmdDestroyAH:         (*call).destroyAH,
 	uapi.CmdCreateCompChannel: (*call).createChannel,
 	uapi.CmdCreateCQ:          (*call).createCQ,
 	uapi.CmdExCreateCQ:        (*call).createCQEx,

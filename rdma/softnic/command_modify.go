@@ -23,12 +23,31 @@ var transitions = map[[2]uint8]transition{
 		uapi.QPAttrMinRnrTimer | uapi.QPAttrAltPath | uapi.QPAttrPathMigState},
 }
 
-// transitionOf is the entry of the table; ok is false if there is no such move.
+// datagramTransitions are those of datagram queue pairs.
+var datagramTransitions = map[[2]uint8]transition{
+	{uapi.QPReset, uapi.QPInit}: {uapi.UDResetToInit, 0},
+	{uapi.QPInit, uapi.QPInit}:  {uapi.QPAttrState, uapi.QPAttrPkeyIndex | uapi.QPAttrPort | uapi.QPAttrQkey},
+	{uapi.QPInit, uapi.QPRTR}:   {uapi.UDInitToRTR, uapi.UDInitToRTROptional},
+	{uapi.QPRTR, uapi.QPRTS}:    {uapi.UDRTRToRTS, uapi.UDRTRToRTSOptional},
+	{uapi.QPRTS, uapi.QPRTS}:    {uapi.QPAttrState, uapi.QPAttrCurState | uapi.QPAttrQkey},
+}
+
+// transitionOf is the entry of the table of reliable connections; ok is false if
+// there is no such move.
 func transitionOf(from, to uint8) (t transition, ok bool) {
+	return transitionFor(uapi.QPTypeRC, from, to)
+}
+
+// transitionFor is transitionOf for queue pairs of a type.
+func transitionFor(kind, from, to uint8) (t transition, ok bool) {
 	if to == uapi.QPReset || to == uapi.QPErr && from != uapi.QPReset {
 		return transition{required: uapi.QPAttrState}, true
 	}
-	t, ok = transitions[[2]uint8{from, to}]
+	table := transitions
+	if kind == uapi.QPTypeUD {
+		table = datagramTransitions
+	}
+	t, ok = table[[2]uint8{from, to}]
 	return t, ok
 }
 
@@ -60,7 +79,7 @@ func (c *call) modifyQPEx(inv uapi.Invoke) error {
 	case req.Reserved != 0:
 		return refuse(enotsup, "reserved field is set")
 	case req.Base.AttrMask&uapi.QPAttrRateLimit != 0:
-		return refuse(einval, "rate limit of a reliable connection")
+		return refuse(einval, "rate limit of this type of queue pair")
 	}
 	if err := c.modify(&req.Base); err != nil {
 		return err
@@ -84,7 +103,7 @@ func (c *call) modify(req *uapi.ModifyQP) error {
 	if req.AttrMask&uapi.QPAttrCurState != 0 && req.CurQPState != from {
 		return refuse(einval, "current state %d, queue pair is in %d", req.CurQPState, from)
 	}
-	t, ok := transitionOf(from, to)
+	t, ok := transitionFor(q.kind, from, to)
 	missing, excess := t.required&^req.AttrMask, req.AttrMask&^(t.required|t.optional)
 	if !ok || missing != 0 || excess != 0 {
 		return refuse(einval, "queue pair %#x from %v to %v with mask %#x: missing %#x, excess %#x", q.qpn,

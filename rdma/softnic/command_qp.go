@@ -156,7 +156,7 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if r.kind != uapi.QPTypeRC {
+	if r.kind != uapi.QPTypeRC && r.kind != uapi.QPTypeUD {
 		return nil, 0, refuse(enotsup, "queue pair type %d", r.kind)
 	}
 	if r.srq != nil {
@@ -169,7 +169,7 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 		return nil, 0, err
 	}
 	q := &qp{
-		mem: c.mem, user: r.user, pd: r.pd, sendCQ: r.sendCQ, recvCQ: r.recvCQ, srq: r.srq, async: r.async,
+		mem: c.mem, kind: uint8(r.kind), user: r.user, pd: r.pd, sendCQ: r.sendCQ, recvCQ: r.recvCQ, srq: r.srq, async: r.async,
 		buf: u.BufAddr, record: u.RecordAddr, sendBlocks: u.SendBlocks, caps: r.caps, signalAll: r.signalAll,
 	}
 	if u.Receives > 0 {
@@ -217,11 +217,11 @@ func (c *call) checkCaps(caps uapi.QPCap) error {
 const qpScatterFlags = prm.QPScatterCQE | prm.QPAllowScatterCQE
 
 // setInline decides which messages go into their completions (Linux mlx5_ib qp.c,
-// create_user_qp): short ones that arrive if the first flag is set; what short
+// create_user_qp), of connections: short ones that arrive if the first flag is set; what short
 // reads and atomics fetch if, besides, all entries complete or the second flag
 // says that it may be so. A completion of 128 bytes has room for more.
 func (q *qp) setInline(flags uint32) {
-	if flags&prm.QPScatterCQE == 0 {
+	if flags&prm.QPScatterCQE == 0 || q.kind == uapi.QPTypeUD {
 		return
 	}
 	q.inlineReceive = q.recvCQ.inlineRoom()

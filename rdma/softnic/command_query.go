@@ -38,6 +38,7 @@ func (n *NIC) deviceAttributes() uapi.QueryDeviceResp {
 		MaxResRdAtom:    uint32(l.ReadAtomics * l.QPs),
 		MaxQPInitRdAtom: uint32(l.ReadAtomics),
 		AtomicCap:       1, // atomic among the queue pairs of this NIC
+		MaxAH:           uint32(l.AHs),
 		MaxSRQ:          uint32(l.SRQs),
 		MaxSRQWR:        uint32(l.QPEntries - 1),
 		MaxSRQSGE:       n.sharedSegments(),

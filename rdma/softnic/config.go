@@ -91,6 +91,7 @@ type Limits struct {
 	MRs         int   // memory regions (65536)
 	PDs         int   // protection domains (4096)
 	UARs        int   // doorbell pages (1024)
+	AHs         int   // address handles (65536)
 	QPEntries   int   // basic blocks of a send queue, entries of a receive queue, shared or not (32768)
 	CQEntries   int   // entries of a completion queue, a power of two (4194304)
 	SendSGE     int   // data segments of a send (30)
@@ -134,6 +135,7 @@ func (l Limits) withDefaults() Limits {
 	def(&l.MRs, 65536)
 	def(&l.PDs, 4096)
 	def(&l.UARs, 1024)
+	def(&l.AHs, 65536)
 	def(&l.QPEntries, 32768)
 	def(&l.CQEntries, 1<<22)
 	def(&l.SendSGE, 30)
@@ -159,6 +161,7 @@ func (l Limits) check() error {
 		{"MRs", l.MRs, 1 << 23, false},
 		{"PDs", l.PDs, 1 << 20, false},
 		{"UARs", l.UARs, 1 << 15, false},
+		{"AHs", l.AHs, 1 << 20, false},
 		{"QPEntries", l.QPEntries, 1 << 15, true},
 		{"CQEntries", l.CQEntries, 1 << 22, true},
 		{"SendSGE", l.SendSGE, 60, false},

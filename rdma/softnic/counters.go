@@ -49,9 +49,9 @@ type Counters struct {
 	HeldCompletions  uint64 // withheld by faults
 
 	// Objects that are there now.
-	Contexts, UARs, PDs, MRs, CQs, QPs, SRQs int
-	EventFiles                               int
-	PinnedBytes                              int64
+	Contexts, UARs, PDs, MRs, CQs, QPs, SRQs, AHs int
+	EventFiles                                    int
+	PinnedBytes                                   int64
 }
 
 // snapshot adds up what is counted in other places.

@@ -46,7 +46,7 @@ func (n *NIC) unlock() {
 func (n *NIC) handOver() {
 	n.pending.Store(true)
 	select {
-	case n.work <- struct{}{}:
+	case n.handed <- struct{}{}:
 	default:
 	}
 }
@@ -58,7 +58,7 @@ func (n *NIC) worker() {
 		select {
 		case <-n.closing:
 			return
-		case <-n.work:
+		case <-n.handed:
 			n.run()
 		}
 	}

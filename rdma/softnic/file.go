@@ -167,7 +167,7 @@ func (f *file) put() {
 // they are mapped.
 func (f *file) dropObjects() {
 	n := f.nic
-	for _, kind := range []uint16{uapi.ObjectQP, uapi.ObjectSRQ, uapi.ObjectCQ, uapi.ObjectMR, uapi.ObjectPD, objectUAR} {
+	for _, kind := range []uint16{uapi.ObjectAH, uapi.ObjectQP, uapi.ObjectSRQ, uapi.ObjectCQ, uapi.ObjectMR, uapi.ObjectPD, objectUAR} {
 		for h := range f.objects.all(kind) {
 			f.drop(h)
 		}

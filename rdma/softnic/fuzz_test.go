@@ -155,6 +155,8 @@ func script(add func(command, memory []byte)) {
 	write(uapi.CmdQueryPort, enc(uapi.QueryPort{PortNum: 1}), 40, nil, 0)
 	write(uapi.CmdExQueryDevice, enc(uapi.ExQueryDevice{}), 304, nil, 0)
 	scriptShared(do, write)
+	write(uapi.CmdCreateAH, enc(uapi.CreateAH{Attr: uapi.AHAttr{PortNum: 1, IsGlobal: 1, Grh: uapi.GlobalRoute{SgidIndex: 3}}}), 4, nil, 16)
+	write(uapi.CmdDestroyAH, enc(uapi.DestroyAH{AHHandle: 9}), 0, nil, 0)
 	write(uapi.CmdResizeCQ, enc(uapi.ResizeCQ{CQHandle: 3, Cqe: 31}), 8, nil, 0)
 	write(uapi.CmdExModifyCQ, enc(uapi.ExModifyCQ{CQHandle: 3, AttrMask: uapi.CQModerate}), 0, nil, 0)
 	write(uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: 4}), 4, nil, 0)
@@ -298,7 +300,7 @@ func FuzzIoctl(f *testing.F) {
 		}
 		require.NoError(t, file.Close())
 		c := n.Counters()
-		require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.SRQs+c.EventFiles, "%+v", c)
+		require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.SRQs+c.AHs+c.EventFiles, "%+v", c)
 		require.Zero(t, c.PinnedBytes)
 	})
 }
@@ -375,6 +377,41 @@ func FuzzShared(f *testing.F) {
 			q.post(q.entry(prm.OpSend, m, 0, 8, 0, 0))
 			for cq.next() != nil {
 			}
+		}
+		require.NoError(t, r.modify(q.to(uapi.QPErr)))
+		for cq.next() != nil {
+		}
+		require.NoError(t, r.modify(q.to(uapi.QPReset)))
+	})
+}
+
+// FuzzDatagrams: whatever is in the queues of a datagram queue pair, and whatever
+// address its entries have, the NIC comes to an end of it.
+func FuzzDatagrams(f *testing.F) {
+	entry := make([]byte, 5*prm.Unit)
+	prm.PutCtrl(entry, &prm.Ctrl{Opcode: prm.OpSend, DS: 5, Flags: prm.CQEUpdate})
+	prm.PutAddress(entry[16:], &prm.Address{QKey: testQKey, SourceIndex: 3})
+	prm.PutData(entry[64:], prm.Segment{Addr: pretendBase, LKey: 1, Length: 100})
+	f.Add(entry, uint16(2), uint32(140), true)
+	f.Add(entry, uint16(1), uint32(1), false)
+	f.Fuzz(func(t *testing.T, sends []byte, posted uint16, room uint32, known bool) {
+		r := newRaw(t, newTestNIC(t, private()))
+		cq := r.createCQ(64, false)
+		q := r.createUD(16, 16, cq)
+		m := r.regMR(8192, allAccess)
+		ring := q.buf[16<<testStride:]
+		copy(ring, sends)
+		binary.BigEndian.PutUint32(ring[4:], q.qpn<<8|uint32(ring[7]))
+		binary.BigEndian.PutUint16(ring[1:], 0)
+		if known { // what cannot be known to the fuzzer
+			a := r.addressOf(t, ahAttr(r.nic, 3), q)
+			prm.PutAddress(ring[16:], &a)
+			prm.PutData(ring[64:], prm.Segment{Addr: m.addr, LKey: m.key, Length: binary.BigEndian.Uint32(ring[64:])})
+		}
+		q.receive(m.segment(4096, int(room%4096+1)))
+		q.storeRecord(prm.RecordSend, uint32(posted))
+		r.ring(0, prm.SendRegister, binary.NativeEndian.Uint64(ring))
+		for cq.next() != nil {
 		}
 		require.NoError(t, r.modify(q.to(uapi.QPErr)))
 		for cq.next() != nil {

@@ -131,7 +131,7 @@ func testNativeQueuePair(t *testing.T, r *raw, cq uint64) {
 		change func(*request)
 		want   syscall.Errno
 	}{
-		"type":       {func(q *request) { q.kind = uapi.QPTypeUD }, syscall.EOPNOTSUPP},
+		"type":       {func(q *request) { q.kind = 8 }, syscall.EOPNOTSUPP},
 		"flags":      {func(q *request) { q.flags = 1 }, syscall.EINVAL},
 		"no domain":  {func(q *request) { q.pd = -1 }, syscall.EINVAL},
 		"bad domain": {func(q *request) { q.pd = 99 }, syscall.ENOENT},

@@ -60,6 +60,12 @@ func lidAddr(lid uint16) netip.Addr {
 	return netip.AddrFrom16(a)
 }
 
+// addrLID is the LID of which lidAddr made an address.
+func addrLID(addr netip.Addr) uint16 {
+	a := addr.As16()
+	return binary.BigEndian.Uint16(a[14:])
+}
+
 // randomLoopback is an address of 127.0.0.0/8 outside 127.0.0.0/24.
 func randomLoopback() netip.Addr {
 	v := rand.Uint32()

@@ -14,7 +14,9 @@ import (
 	"github.com/farwire/farwire/internal/link"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/rc"
+	"github.com/farwire/farwire/internal/roce"
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/internal/ud"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -39,7 +41,7 @@ type NIC struct {
 	rung      atomic.Pointer[uar] // doorbell pages with rung registers
 	pending   atomic.Bool         // somebody brought work
 	overflows atomic.Uint64
-	work      chan struct{} // for the worker
+	handed    chan struct{} // work for the worker
 	closing   chan struct{}
 	workerEnd chan struct{}
 	schedules []*time.Timer // of port and device faults
@@ -88,6 +90,10 @@ type NIC struct {
 
 	// Scratch.
 	packet    *link.Packet
+	arriving  *link.Packet // that a queue pair takes in
+	parsed    roce.Packet  // the same
+	work      rc.Work      // that is being posted
+	header    [ud.HeaderSize]byte
 	cqe       [2 * prm.CQESize]byte
 	entry     [prm.MaxUnits * prm.Unit]byte
 	blueFlame [maxRegister]byte
@@ -122,7 +128,7 @@ func newNIC(cfg *Config) (*NIC, error) {
 	n.nextSRQN = firstNumber + rand.Uint32N(1<<23)
 	n.nextPDN, n.nextKey = firstNumber+rand.Uint32N(1<<20), firstKeyIndex+rand.Uint32N(1<<23)
 	n.keyVariant = rand.Uint32N(256)
-	n.work, n.closing, n.workerEnd = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
+	n.handed, n.closing, n.workerEnd = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	n.timer = time.AfterFunc(time.Hour, n.kick)
 	n.timer.Stop()
 	if err := n.plugIn(); err != nil {

@@ -93,6 +93,9 @@ func (f *file) drop(handle uint32) {
 		}
 		n.dropSRQ(o)
 		f.unpin(o.charge)
+	case *ah:
+		o.pd.users--
+		n.count.AHs--
 	case *uar:
 		delete(f.mapped, o.offset)
 		delete(n.pages, o.index)

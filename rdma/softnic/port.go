@@ -140,18 +140,31 @@ func (n *NIC) unplug() error {
 // setGUID derives the node GUID from the port's address, which is unique on its
 // network.
 func (n *NIC) setGUID(addr netip.Addr) {
+	n.guid = guidOf(addr)
+}
+
+func guidOf(addr netip.Addr) (guid [8]byte) {
 	a := addr.As16()
 	h := fnv.New64a()
 	h.Write(a[:])
-	h.Sum(n.guid[:0])
-	n.guid[0], n.guid[1] = 0x9a, 0x03 // of the vendor's, locally administered
+	h.Sum(guid[:0])
+	guid[0], guid[1] = 0x9a, 0x03 // of the vendor's, locally administered
+	return guid
 }
 
 // linkLocal is the default GID: the link-local prefix and the GUID.
-func (n *NIC) linkLocal() (g verbs.GID) {
+func (n *NIC) linkLocal() verbs.GID { return linkLocalOf(n.guid) }
+
+func linkLocalOf(guid [8]byte) (g verbs.GID) {
 	g[0], g[1] = 0xfe, 0x80
-	copy(g[8:], n.guid[:])
+	copy(g[8:], guid[:])
 	return g
+}
+
+// macOf is the MAC that the holder of an address has, as far as anybody asks.
+func macOf(addr netip.Addr) [6]byte {
+	g := guidOf(addr)
+	return [6]byte{g[0], g[1], g[4], g[5], g[6], g[7]}
 }
 
 // portAttributes is the response of QUERY_PORT.

@@ -9,6 +9,7 @@ import (
 	"github.com/farwire/farwire/internal/rc"
 	"github.com/farwire/farwire/internal/roce"
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/internal/ud"
 )
 
 // qp is a queue pair: the queues in memory, and the protocol between them and
@@ -17,6 +18,7 @@ type qp struct {
 	nic            *NIC
 	mem            memory
 	qpn            uint32
+	kind           uint8 // uapi.QPTypeRC, ...
 	user           uint64
 	userIndex      uint32 // as completions of sends carry it
 	receiveIndex   uint32 // as completions of receives carry it: the same, or the shared queue's number
@@ -37,13 +39,13 @@ type qp struct {
 
 	inlineSend, inlineReceive uint32 // bytes of a message that go into its completion
 
-	state      uint8 // uapi.QPReset, ...
-	attr       uapi.QueryQPResp
-	sourcePort uint16
-	out        link.Link
-	peer       netip.Addr
+	state uint8 // uapi.QPReset, ...
+	attr  uapi.QueryQPResp
+	way   way // to the peer, or of the datagram that is being sent
 
-	proto *rc.QP
+	proto      transport
+	connection *rc.QP // the protocol, if it is one
+	datagrams  *ud.QP // the protocol, if it is that
 
 	// Send queue.
 	head         uint16 // block of the next entry to fetch
@@ -64,6 +66,33 @@ type qp struct {
 
 	deadline time.Time // in NIC.timers, if timer >= 0
 	timer    int
+}
+
+// transport is what the protocols have in common.
+type transport interface {
+	Post(w *rc.Work)
+	Receive(now time.Time, p *roce.Packet)
+	Refuse(b roce.BTH)
+	Transmit(now time.Time, p []byte) int
+	Deadline() (time.Time, bool)
+	Expire(now time.Time)
+	Fail()
+	Reset()
+	Counters() rc.Counters
+}
+
+var (
+	_ transport = (*rc.QP)(nil)
+	_ transport = (*ud.QP)(nil)
+)
+
+// way is how packets leave.
+type way struct {
+	out        link.Link
+	to         netip.Addr
+	sourcePort uint16
+	class      uint8
+	global     bool // on InfiniBand: packets have a GRH
 }
 
 // slot is an entry of the send queue from its fetch to its completion.
@@ -89,6 +118,7 @@ type receive struct {
 	segments []prm.Segment
 	entry    []byte
 	counter  uint16
+	source   uint32 // of a datagram: the queue pair it came from
 	detail   detail // why it cannot be used
 	fault    rc.Syndrome
 	inline   inlineData
@@ -115,7 +145,7 @@ func (n *NIC) addQP(q *qp) {
 		q.srq.users++
 		q.receive.entry = make([]byte, q.srq.stride)
 	}
-	q.proto = rc.New(q, rc.Params{Depth: len(q.slots)})
+	q.newTransport()
 	q.timer = -1
 	q.pd.users++
 	q.sendCQ.users++
@@ -146,6 +176,24 @@ func (n *NIC) dropQP(q *qp) {
 	q.uar.forgetQP(q.qpn)
 	q.uar.put()
 	n.count.QPs--
+}
+
+func (q *qp) newTransport() {
+	if q.kind == uapi.QPTypeUD {
+		q.datagrams = ud.New(datagramHost{q}, ud.Params{QPN: q.qpn, MTU: q.nic.mtu.Bytes(), Depth: len(q.slots)})
+		q.proto = q.datagrams
+		return
+	}
+	q.connection = rc.New(q, rc.Params{Depth: len(q.slots)})
+	q.proto = q.connection
+}
+
+// service is the transport of the queue pair's packets.
+func (q *qp) service() roce.Transport {
+	if q.kind == uapi.QPTypeUD {
+		return roce.Datagram
+	}
+	return roce.ReliableConnection
 }
 
 // reset is the move to RESET: the queues start over.
@@ -233,24 +281,24 @@ func (q *qp) send(p *link.Packet) {
 		p.Release()
 		return
 	}
-	p.Dst = q.peer
-	p.SrcPort = q.sourcePort
-	p.TClass = q.attr.Dest.TrafficClass
-	q.out.Send(p)
+	w := &q.way
+	p.Dst, p.SrcPort, p.TClass, p.Global = w.to, w.sourcePort, w.class, w.global
+	w.out.Send(p)
 	n.sent = true
 }
 
 // arrive takes in a packet for the queue pair.
 func (q *qp) arrive(now time.Time, p *link.Packet) {
 	n := q.nic
-	if p.Src != q.peer || p.Dst != q.out.Addr() {
+	if q.connection != nil && (p.Src != q.way.to || p.Dst != q.way.out.Addr()) {
 		n.count.DropWrongPeer++
 		return
 	}
-	packet, err := roce.Parse(p.Buf)
+	packet, err := roce.ParseAs(q.service(), p.Buf)
+	n.arriving, n.parsed = p, packet
 	switch {
 	case err == nil:
-		q.proto.Receive(now, &packet)
+		q.proto.Receive(now, &n.parsed)
 	case err.(roce.Reason) >= roce.ReasonOpcode:
 		n.warn("malformed packet", "qpn", q.qpn, "error", err)
 		q.proto.Refuse(packet.BTH)

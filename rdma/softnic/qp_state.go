@@ -46,17 +46,17 @@ func (q *qp) checkAttributes(r *uapi.ModifyQP) error {
 	case has(uapi.QPAttrDestQpn) && r.DestQPNum > verbs.MaxQPN:
 		return refuse(einval, "peer queue pair %#x", r.DestQPNum)
 	case has(uapi.QPAttrAV):
-		return q.checkPath(&r.Dest)
+		if r.Dest.PortNum != q.attr.PortNum {
+			return refuse(einval, "path from port %d, queue pair is on port %d", r.Dest.PortNum, q.attr.PortNum)
+		}
+		return q.nic.checkPath(&r.Dest)
 	}
 	return nil
 }
 
 // checkPath judges the way to the peer.
-func (q *qp) checkPath(d *uapi.QPDest) error {
-	n := q.nic
+func (n *NIC) checkPath(d *uapi.QPDest) error {
 	switch {
-	case d.PortNum != q.attr.PortNum:
-		return refuse(einval, "path from port %d, queue pair is on port %d", d.PortNum, q.attr.PortNum)
 	case d.Reserved != 0:
 		return refuse(einval, "reserved field of the path is set")
 	case d.StaticRate == 1 || d.StaticRate > 24:
@@ -78,12 +78,11 @@ func (q *qp) checkPath(d *uapi.QPDest) error {
 		}
 		return nil
 	}
-	return q.checkRoute(d)
+	return n.checkRoute(d)
 }
 
 // checkRoute is what the kernel finds when it resolves the peer's address.
-func (q *qp) checkRoute(d *uapi.QPDest) error {
-	n := q.nic
+func (n *NIC) checkRoute(d *uapi.QPDest) error {
 	if d.IsGlobal == 0 {
 		return refuse(einval, "no global route on Ethernet")
 	}
@@ -127,16 +126,19 @@ func (q *qp) move(r *uapi.ModifyQP, to uint8) error {
 
 func (q *qp) moveProtocol(from, to uint8) error {
 	a := &q.attr
+	if q.datagrams != nil {
+		return q.moveDatagrams(from, to)
+	}
 	switch {
 	case to == uapi.QPRTR:
 		q.setPath()
-		return q.proto.StartReceive(rc.Receiving{
+		return q.connection.StartReceive(rc.Receiving{
 			PeerQPN: a.DestQPNum, MTU: verbs.MTU(a.PathMTU).Bytes(), PSN: a.RqPsn & verbs.MaxPSN,
 			Access: rcAccess(a.QPAccessFlags), Reads: int(a.MaxDestRdAtomic), RNRTimer: a.MinRnrTimer,
 		})
 	case to == uapi.QPRTS && from == uapi.QPRTR:
 		q.rung = true
-		err := q.proto.StartSend(rc.Sending{
+		err := q.connection.StartSend(rc.Sending{
 			PSN: a.SqPsn & verbs.MaxPSN, Reads: int(a.MaxRdAtomic), Timeout: a.Timeout,
 			Retries: a.RetryCnt, RNRRetry: a.RnrRetry,
 		})
@@ -145,8 +147,8 @@ func (q *qp) moveProtocol(from, to uint8) error {
 		}
 		fallthrough
 	case to == uapi.QPRTS:
-		q.proto.SetAccess(rcAccess(a.QPAccessFlags))
-		q.proto.SetRNRTimer(a.MinRnrTimer)
+		q.connection.SetAccess(rcAccess(a.QPAccessFlags))
+		q.connection.SetRNRTimer(a.MinRnrTimer)
 	case to == uapi.QPErr:
 		return q.failProtocol(from)
 	}
@@ -157,7 +159,7 @@ func (q *qp) moveProtocol(from, to uint8) error {
 // before it was started.
 func (q *qp) failProtocol(from uint8) error {
 	if from == uapi.QPInit {
-		if err := q.proto.StartReceive(rc.Receiving{MTU: verbs.MTU256.Bytes()}); err != nil {
+		if err := q.connection.StartReceive(rc.Receiving{MTU: verbs.MTU256.Bytes()}); err != nil {
 			return err
 		}
 	}
@@ -169,12 +171,13 @@ func (q *qp) failProtocol(from uint8) error {
 func (q *qp) setPath() {
 	n, d := q.nic, &q.attr.Dest
 	if n.cfg.LinkLayer == verbs.LinkInfiniBand {
-		q.out, q.peer = n.gids[0].link, lidAddr(d.Dlid)
+		q.way.out, q.way.to = n.gids[0].link, lidAddr(d.Dlid)
 	} else {
-		q.out, q.peer = n.gids[d.SgidIndex].link, verbs.GID(d.Dgid).Addr()
+		q.way.out, q.way.to = n.gids[d.SgidIndex].link, verbs.GID(d.Dgid).Addr()
 		d.HopLimit = 64 // the route's, whatever was asked for
 	}
-	q.sourcePort = flowPort(d.FlowLabel, q.qpn, q.attr.DestQPNum)
+	q.way.sourcePort = flowPort(d.FlowLabel, q.qpn, q.attr.DestQPNum)
+	q.way.class, q.way.global = d.TrafficClass, d.IsGlobal != 0
 }
 
 // setAttributes takes the values that the mask names.
@@ -188,6 +191,7 @@ func (q *qp) setAttributes(r *uapi.ModifyQP) {
 	set(uapi.QPAttrAccessFlags, func() { a.QPAccessFlags = r.QPAccessFlags })
 	set(uapi.QPAttrPkeyIndex, func() { a.PkeyIndex = r.PkeyIndex })
 	set(uapi.QPAttrPort, func() { a.PortNum = r.PortNum })
+	set(uapi.QPAttrQkey, func() { a.Qkey = r.Qkey })
 	set(uapi.QPAttrAV, func() { a.Dest = r.Dest })
 	set(uapi.QPAttrPathMTU, func() { a.PathMTU = r.PathMTU })
 	set(uapi.QPAttrTimeout, func() { a.Timeout = r.Timeout })

@@ -41,7 +41,7 @@ func newTestNIC(t testing.TB, cfg Config) *NIC {
 	t.Cleanup(func() {
 		if n.Close() == nil {
 			c := n.Counters()
-			require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.SRQs+c.EventFiles, "%+v", c)
+			require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.SRQs+c.AHs+c.EventFiles, "%+v", c)
 			require.Zero(t, c.PinnedBytes)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/rc"
+	"github.com/farwire/farwire/internal/uapi"
 )
 
 // postedReceives is how many receives wait in the queue. No doorbell announces
@@ -112,8 +113,12 @@ func (q *qp) CompleteReceive(a rc.Arrival) {
 		c.Opcode = prm.CQEReceive
 	}
 	c.ByteCount, c.Imm, c.Solicited = a.Bytes, a.Imm, a.Solicited
-	c.RemoteQPN = q.attr.DestQPNum
-	c.GRH = q.attr.Dest.IsGlobal != 0
+	if q.kind == uapi.QPTypeUD {
+		q.setSource(&c)
+	} else {
+		c.RemoteQPN = q.attr.DestQPNum
+		c.GRH = q.attr.Dest.IsGlobal != 0
+	}
 	if n := r.inline.n; n > 0 {
 		q.recvCQ.setInline(&c, r.inline.bytes[:n])
 	}

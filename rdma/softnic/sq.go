@@ -6,6 +6,7 @@ import (
 
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/rc"
+	"github.com/farwire/farwire/internal/uapi"
 )
 
 // fetch hands posted entries to the protocol, as far as there are slots, and
@@ -36,7 +37,8 @@ func (q *qp) hasSlot() bool { return q.slotNext-q.slotDone < uint32(len(q.slots)
 func (q *qp) post(posted uint16) {
 	i := q.slotNext % uint32(len(q.slots))
 	s := &q.slots[i]
-	w := rc.Work{Slot: i}
+	w := &q.nic.work
+	*w = rc.Work{Slot: i}
 	s.block, s.detail, s.cause, s.inline.n = q.head, detailNone, nil, 0
 	if err := q.read(s, posted); err != nil {
 		s.fail(err)
@@ -45,7 +47,7 @@ func (q *qp) post(posted uint16) {
 			w.Fault = rc.LocalLength
 		}
 	} else {
-		s.work(&w)
+		s.work(w)
 	}
 	q.blueFlameBad = false
 	q.slotNext++
@@ -54,7 +56,7 @@ func (q *qp) post(posted uint16) {
 	} else {
 		q.head += min(s.blocks(), pending)
 	}
-	q.proto.Post(&w)
+	q.proto.Post(w)
 }
 
 // blocks is how many blocks the entry takes. One whose size cannot be believed
@@ -151,7 +153,11 @@ func (q *qp) read(s *slot, posted uint16) error {
 	if !q.copyEntry(s.entry, q.head) {
 		return bad(detailQueueGone, "block %d", q.head)
 	}
-	if err := prm.ParseSend(s.entry, &s.Send); err != nil {
+	parse := prm.ParseSend
+	if q.kind == uapi.QPTypeUD {
+		parse = prm.ParseDatagram
+	}
+	if err := parse(s.entry, &s.Send); err != nil {
 		return err
 	}
 	return q.checkLimits(s)
@@ -162,7 +168,7 @@ func (q *qp) checkLimits(s *slot) error {
 	switch {
 	case q.blueFlameBad:
 		return bad(detailBlueFlame, "index %d", s.Index)
-	case s.Length > maxMessage:
+	case s.Length > maxMessage, q.kind == uapi.QPTypeUD && s.Length > uint64(n.mtu.Bytes()):
 		return bad(detailTooLong, "%d bytes", s.Length)
 	case len(s.Segments) > n.lim.SendSGE:
 		return bad(detailSegments, "%d, limit %d", len(s.Segments), n.lim.SendSGE)
