@@ -1,6 +1,7 @@
 // Package rc is the reliable connection of RoCE v2 and InfiniBand without any
 // input or output: packets, work and the time go in, packets and completions
-// come out.
+// come out. The unreliable connection is the same without acknowledgements: works
+// complete when they are sent, and messages of which a packet is lost never arrive.
 //
 // A [QP] joins the two halves of a queue pair. The requester (requester*.go)
 // cuts posted work into request packets, keeps a bounded window of them

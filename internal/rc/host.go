@@ -27,7 +27,8 @@ type Host interface {
 	// TakeReceive takes the next posted receive and returns how many bytes it
 	// has room for; ok is false if none is posted. It is followed by exactly
 	// one CompleteReceive before the next TakeReceive, unless the queue pair
-	// is reset.
+	// is reset. An unreliable connection keeps the receive of a message that was
+	// lost for the next one, and fills it from the beginning.
 	TakeReceive() (capacity uint32, ok bool)
 
 	// PutReceive copies p into the taken receive at byte off; off+len(p) is at

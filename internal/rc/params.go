@@ -14,6 +14,10 @@ type Params struct {
 	// Window is how many request packets may be unacknowledged, 1 to 65536.
 	// 0 means 128.
 	Window int
+
+	// Unreliable makes it a queue pair of the unreliable connection. It does SEND,
+	// WRITE, and each with immediate.
+	Unreliable bool
 }
 
 const (

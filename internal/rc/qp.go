@@ -19,12 +19,13 @@ var (
 	errFailed = errors.New("moved to error by its owner")
 )
 
-// QP is one reliable-connected queue pair. It is not safe for concurrent use:
+// QP is one connected queue pair. It is not safe for concurrent use:
 // whoever owns it calls its methods one at a time, and pulls packets with
 // Transmit after anything else it has done. It never looks at a clock: now must
 // not go back from one call to the next.
 type QP struct {
 	host     Host
+	service  roce.Transport
 	state    State
 	mtu      uint32 // bytes of payload in a full packet
 	peer     uint32 // the peer's queue pair number
@@ -43,6 +44,9 @@ func New(h Host, p Params) *QP {
 		p.Window = defaultWindow
 	}
 	q := &QP{host: h}
+	if p.Unreliable {
+		q.service = roce.UnreliableConnection
+	}
 	q.request.init(q, p.Depth, min(p.Window, maxWindow))
 	q.respond.q = q
 	return q
@@ -100,8 +104,11 @@ func (q *QP) Post(w *Work) {
 	}
 }
 
-// Receive takes in one packet for this queue pair, as roce.Parse returned it
-// without error. Addresses and ICRC have been checked. p and its bytes are used
+// unreliable says that nothing is acknowledged.
+func (q *QP) unreliable() bool { return q.service == roce.UnreliableConnection }
+
+// Receive takes in one packet for this queue pair, as roce.ParseAs returned it
+// without error for its transport. Addresses and ICRC have been checked. p and its bytes are used
 // during the call only.
 func (q *QP) Receive(now time.Time, p *roce.Packet) {
 	request := p.Info.Request()
@@ -114,14 +121,17 @@ func (q *QP) Receive(now time.Time, p *roce.Packet) {
 		q.counters.Dropped++
 		return
 	}
-	if request {
-		q.respond.receive(p)
-	} else {
+	switch {
+	case !request:
 		q.request.receive(now, p)
+	case q.unreliable():
+		q.respond.receiveUnreliable(p)
+	default:
+		q.respond.receive(p)
 	}
 }
 
-// Refuse takes in a packet that roce.Parse found malformed, but with a BTH: a
+// Refuse takes in a packet that roce.ParseAs found malformed, but with a BTH: a
 // reserved opcode, headers cut off, an impossible pad. A request in its turn is
 // answered with a NAK and ends the queue pair, all else is dropped.
 func (q *QP) Refuse(b roce.BTH) {
@@ -134,6 +144,10 @@ func (q *QP) Refuse(b roce.BTH) {
 	}
 	if !request || !q.admits(b, true) {
 		q.counters.Dropped++
+		return
+	}
+	if q.unreliable() {
+		q.respond.refuseUnreliable(b)
 		return
 	}
 	q.respond.refuse(b)

@@ -107,7 +107,7 @@ func (r *requester) begin(t *task) {
 	t.first = r.next
 	switch {
 	case t.Fault != OK, t.Op == OpNop:
-	case !t.Op.known(), t.Op.isAnswered() && r.attr.Reads == 0:
+	case !t.Op.known(), t.Op.isAnswered() && r.attr.Reads == 0, r.q.unreliable() && !t.Op.isUnreliable():
 		t.Fault = LocalQPOperation
 	case t.Op.isAtomic():
 		t.packets = 1

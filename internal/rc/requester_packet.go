@@ -37,9 +37,9 @@ func (r *requester) send(now time.Time, t *task, p []byte) int {
 		place |= lastPacket
 	}
 	h := roce.Header{
-		Opcode:       requestOpcodes[t.Op][place],
+		Opcode:       r.q.service.Opcode(requestOpcodes[t.Op][place]),
 		Solicited:    last && t.Solicited && t.Op.takesReceive(),
-		AckRequested: last || r.wantsAck(),
+		AckRequested: !r.q.unreliable() && (last || r.wantsAck()),
 		DestQP:       r.q.peer,
 		PSN:          r.next.psn(),
 		VA:           t.Remote,
@@ -63,6 +63,10 @@ func (r *requester) send(now time.Time, t *task, p []byte) int {
 		}
 	}
 	r.sent(now, t, 1, h.AckRequested)
+	if r.q.unreliable() {
+		r.oldest = r.next // it is as good as acknowledged
+		r.retire()
+	}
 	return size
 }
 

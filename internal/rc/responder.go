@@ -12,6 +12,7 @@ type responder struct {
 	silent   bool    // a NAK about expected is out: nothing more is said until it comes
 	met      bool    // the first request has come
 	open     message // the message whose last packet has not come
+	spare    spare   // unreliable: the receive of a message that was lost
 	answers  answers // to READs and atomics
 	verdict  verdict // owed after them
 }
@@ -159,6 +160,10 @@ func (r *responder) abandon(s Syndrome) {
 	if m := &r.open; m.taken {
 		m.taken = false
 		r.q.host.CompleteReceive(Arrival{Op: m.op, Syndrome: s})
+	}
+	if r.spare.taken {
+		r.spare = spare{}
+		r.q.host.CompleteReceive(Arrival{Op: OpSend, Syndrome: s})
 	}
 	r.open.kind = roce.KindNone
 }

@@ -11,6 +11,7 @@ type message struct {
 	va    uint64    // WRITE
 	rkey  uint32    // WRITE
 	taken bool      // a receive of the host is to be completed
+	room  uint32    // that the receive has
 	op    Op        // as which, if it fails
 }
 
@@ -18,11 +19,11 @@ type message struct {
 func (r *responder) send(p *roce.Packet) *refusal {
 	m, host := &r.open, r.q.host
 	if p.Info.First {
-		capacity, ok := host.TakeReceive()
+		capacity, ok := r.take()
 		if !ok {
 			return notReady
 		}
-		*m = message{kind: roce.KindSend, limit: capacity, taken: true, op: OpSend}
+		*m = message{kind: roce.KindSend, limit: capacity, taken: true, room: capacity, op: OpSend}
 	}
 	n := uint32(len(p.Payload))
 	switch {
@@ -62,10 +63,11 @@ func (r *responder) write(p *roce.Packet) *refusal {
 		return refuseRight
 	}
 	if p.Info.Immediate() {
-		if _, ok := host.TakeReceive(); !ok {
+		capacity, ok := r.take()
+		if !ok {
 			return notReady
 		}
-		m.taken, m.op = true, OpWriteImm
+		m.taken, m.room, m.op = true, capacity, OpWriteImm
 	}
 	if p.Info.First {
 		h := p.RETH()

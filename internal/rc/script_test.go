@@ -70,7 +70,7 @@ func (s *script) post(w Work) {
 // send lets a packet of the peer arrive.
 func (s *script) send(h roce.Header, data []byte) {
 	s.Helper()
-	p, err := roce.Parse(h.Append(nil, data))
+	p, err := roce.ParseAs(s.q.service, h.Append(nil, data))
 	require.NoError(s, err)
 	s.q.Receive(s.now, &p)
 }
@@ -94,7 +94,7 @@ func (s *script) next() string {
 	if n == 0 {
 		return ""
 	}
-	p, err := roce.Parse(s.buf[:n])
+	p, err := roce.ParseAs(s.q.service, s.buf[:n])
 	require.NoError(s, err)
 	h := p.Header()
 	require.EqualValues(s, peerQPN, h.DestQP)

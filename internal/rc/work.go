@@ -36,6 +36,11 @@ func (o Op) isAtomic() bool {
 // isAnswered says that the operation is completed by data the peer returns, not by an acknowledgement.
 func (o Op) isAnswered() bool { return o == OpRead || o.isAtomic() }
 
+// isUnreliable says that the unreliable connection has the operation.
+func (o Op) isUnreliable() bool {
+	return o == OpNop || o == OpSend || o == OpSendImm || o.isWrite()
+}
+
 // takesReceive says that the operation consumes a receive of the peer.
 func (o Op) takesReceive() bool { return o.isSend() || o == OpWriteImm }
 

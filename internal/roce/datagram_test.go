@@ -43,3 +43,23 @@ func TestTransports(t *testing.T) {
 	require.Equal(t, ReasonOpcode, err)
 	require.Equal(t, "UD SEND Only", DatagramSend.String())
 }
+
+// The unreliable connection has the SENDs and WRITEs of the reliable one, and no more.
+func TestUnreliableOpcodes(t *testing.T) {
+	for op := Opcode(0); op < 0x20; op++ {
+		u := UnreliableConnection.Opcode(op)
+		require.Equal(t, UnreliableConnection, u.Transport())
+		if op > WriteOnlyImmediate {
+			require.Equal(t, Info{}, u.Info(), "%v", op)
+			continue
+		}
+		require.Equal(t, op.Info(), u.Info())
+		require.Equal(t, "UC "+op.String(), u.String())
+	}
+	h := Header{Opcode: UnreliableConnection.Opcode(WriteOnlyImmediate), PKey: DefaultPKey, VA: 1, RKey: 2, Length: 4, Imm: 3}
+	b := h.Append(nil, []byte("data"))
+	require.EqualValues(t, 0x2b, b[0])
+	p, err := ParseAs(UnreliableConnection, b)
+	require.NoError(t, err)
+	require.Equal(t, h, p.Header())
+}

@@ -43,9 +43,13 @@ type Transport uint8
 
 // The services of which this package knows opcodes.
 const (
-	ReliableConnection Transport = 0x00
-	Datagram           Transport = 0x60 // unreliable
+	ReliableConnection   Transport = 0x00
+	UnreliableConnection Transport = 0x20 // SEND and WRITE, without invalidation
+	Datagram             Transport = 0x60 // unreliable
 )
+
+// Opcode returns the opcode in this service of what op is for a reliable connection.
+func (t Transport) Opcode(op Opcode) Opcode { return Opcode(t) | op }
 
 // Transport returns the service of the opcode.
 func (op Opcode) Transport() Transport { return Transport(op & transportMask) }
@@ -167,7 +171,18 @@ type opcodeEntry struct {
 }
 
 // opcodes is the table of section 9.2.1: kind, extended headers, payload, place.
-var opcodes = [256]opcodeEntry{
+var opcodes = func() [256]opcodeEntry {
+	t := reliable
+	for op := SendFirst; op <= WriteOnlyImmediate; op++ {
+		e := reliable[op]
+		e.name = "UC " + e.name
+		t[UnreliableConnection.Opcode(op)] = e
+	}
+	return t
+}()
+
+// reliable is opcodes without those of the unreliable connection.
+var reliable = [256]opcodeEntry{
 	SendFirst:          {Info{KindSend, 0, FullMTU, true, false}, "SEND First"},
 	SendMiddle:         {Info{KindSend, 0, FullMTU, false, false}, "SEND Middle"},
 	SendLast:           {Info{KindSend, 0, OneToMTU, false, true}, "SEND Last"},

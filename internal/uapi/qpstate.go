@@ -47,6 +47,15 @@ const (
 	UDRTRToRTSOptional  = QPAttrCurState | QPAttrQkey
 )
 
+// The masks an unreliable-connection queue pair's transitions need and allow.
+const (
+	UCResetToInit       = QPAttrState | QPAttrAccessFlags | QPAttrPkeyIndex | QPAttrPort
+	UCInitToRTR         = QPAttrState | QPAttrAV | QPAttrPathMTU | QPAttrRqPsn | QPAttrDestQpn
+	UCInitToRTROptional = QPAttrAccessFlags | QPAttrPkeyIndex | QPAttrAltPath
+	UCRTRToRTS          = QPAttrState | QPAttrSqPsn
+	UCRTRToRTSOptional  = QPAttrCurState | QPAttrAccessFlags | QPAttrAltPath | QPAttrPathMigState
+)
+
 // The masks a reliable-connection queue pair's transitions need and allow
 // (ib_core's qp_state_table). Any other bit, or a missing one, is EINVAL.
 const (

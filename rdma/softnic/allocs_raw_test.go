@@ -65,3 +65,9 @@ func TestNoAllocationsForInline(t *testing.T) {
 	requireNoAllocations(t, q, q.entry(prm.OpSend, m, 0, 20, 0, 0), []*rawCQ{send, recv}, func() { q.receive(s) })
 	requireNoAllocations(t, q, q.entry(prm.OpRead, m, 0, 20, m.addr, m.key), []*rawCQ{send}, func() {})
 }
+
+func TestNoAllocationsForUnreliable(t *testing.T) {
+	p := newUnreliablePair(t, private())
+	s := p.mb.segment(0, 5000)
+	requireNoAllocations(t, p.qa, p.qa.entry(prm.OpSend, p.ma, 0, 5000, 0, 0), []*rawCQ{p.ca, p.cb}, func() { p.qb.receive(s) })
+}

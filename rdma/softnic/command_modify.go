@@ -32,6 +32,16 @@ var datagramTransitions = map[[2]uint8]transition{
 	{uapi.QPRTS, uapi.QPRTS}:    {uapi.QPAttrState, uapi.QPAttrCurState | uapi.QPAttrQkey},
 }
 
+// unreliableTransitions are those of unreliable connections.
+var unreliableTransitions = map[[2]uint8]transition{
+	{uapi.QPReset, uapi.QPInit}: {uapi.UCResetToInit, 0},
+	{uapi.QPInit, uapi.QPInit}:  {uapi.QPAttrState, uapi.QPAttrAccessFlags | uapi.QPAttrPkeyIndex | uapi.QPAttrPort},
+	{uapi.QPInit, uapi.QPRTR}:   {uapi.UCInitToRTR, uapi.UCInitToRTROptional},
+	{uapi.QPRTR, uapi.QPRTS}:    {uapi.UCRTRToRTS, uapi.UCRTRToRTSOptional},
+	{uapi.QPRTS, uapi.QPRTS}: {uapi.QPAttrState, uapi.QPAttrCurState | uapi.QPAttrAccessFlags |
+		uapi.QPAttrAltPath | uapi.QPAttrPathMigState},
+}
+
 // transitionOf is the entry of the table of reliable connections; ok is false if
 // there is no such move.
 func transitionOf(from, to uint8) (t transition, ok bool) {
@@ -44,7 +54,10 @@ func transitionFor(kind, from, to uint8) (t transition, ok bool) {
 		return transition{required: uapi.QPAttrState}, true
 	}
 	table := transitions
-	if kind == uapi.QPTypeUD {
+	switch kind {
+	case uapi.QPTypeUC:
+		table = unreliableTransitions
+	case uapi.QPTypeUD:
 		table = datagramTransitions
 	}
 	t, ok = table[[2]uint8{from, to}]

@@ -156,7 +156,7 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if r.kind != uapi.QPTypeRC && r.kind != uapi.QPTypeUD {
+	if r.kind < uapi.QPTypeRC || r.kind > uapi.QPTypeUD {
 		return nil, 0, refuse(enotsup, "queue pair type %d", r.kind)
 	}
 	if r.srq != nil {
@@ -225,6 +225,9 @@ func (q *qp) setInline(flags uint32) {
 		return
 	}
 	q.inlineReceive = q.recvCQ.inlineRoom()
+	if q.kind == uapi.QPTypeUC {
+		return // it fetches nothing
+	}
 	if q.signalAll || flags&prm.QPAllowScatterCQE != 0 {
 		q.inlineSend = q.sendCQ.inlineRoom()
 	}

@@ -4,7 +4,7 @@
 // A driver opens it as it opens a device node. It answers the uverbs commands
 // byte for byte, hands out doorbell pages, fetches work queue entries from
 // memory when a doorbell is rung, speaks the protocols of RoCE v2 to its peers,
-// reliable connections and datagrams, and writes completion queue entries, completion events
+// reliable and unreliable connections and datagrams, and writes completion queue entries, completion events
 // and asynchronous events back, as the hardware and its kernel driver do.
 //
 // It is strict. A reserved bit set, a wrong segment count, a stale index, an

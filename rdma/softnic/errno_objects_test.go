@@ -154,6 +154,7 @@ func testQueuePairErrors(t *testing.T, r *raw, cq, other *rawCQ) {
 		{"no sends", func(q *request) { q.core.MaxSendWR, q.udata.SendBlocks = 0, 0 }, 0},
 		{"scatter to completions", func(q *request) { q.udata.Flags |= prm.QPScatterCQE }, 0},
 		{"UD", func(q *request) { q.core.QPType = uapi.QPTypeUD }, 0},
+		{"UC", func(q *request) { q.core.QPType = uapi.QPTypeUC }, 0},
 		{"raw packet", func(q *request) { q.core.QPType = 8 }, syscall.EOPNOTSUPP},
 		{"no SRQ", func(q *request) { q.core.IsSRQ, q.core.SRQHandle = 1, 99 }, syscall.EINVAL},
 		{"reserved core", func(q *request) { q.core.Reserved = 1 }, syscall.EINVAL},

@@ -184,13 +184,16 @@ func (q *qp) newTransport() {
 		q.proto = q.datagrams
 		return
 	}
-	q.connection = rc.New(q, rc.Params{Depth: len(q.slots)})
+	q.connection = rc.New(q, rc.Params{Depth: len(q.slots), Unreliable: q.kind == uapi.QPTypeUC})
 	q.proto = q.connection
 }
 
 // service is the transport of the queue pair's packets.
 func (q *qp) service() roce.Transport {
-	if q.kind == uapi.QPTypeUD {
+	switch q.kind {
+	case uapi.QPTypeUC:
+		return roce.UnreliableConnection
+	case uapi.QPTypeUD:
 		return roce.Datagram
 	}
 	return roce.ReliableConnection

@@ -172,6 +172,8 @@ func (q *qp) checkLimits(s *slot) error {
 		return bad(detailTooLong, "%d bytes", s.Length)
 	case len(s.Segments) > n.lim.SendSGE:
 		return bad(detailSegments, "%d, limit %d", len(s.Segments), n.lim.SendSGE)
+	case q.kind == uapi.QPTypeUC && (s.Opcode == prm.OpRead || s.Opcode.IsAtomic() || s.Opcode == prm.OpSendInv):
+		return &prm.WQEError{Reason: prm.UnknownOpcode, Opcode: s.Opcode, Offset: 3, Value: uint64(s.Opcode)}
 	case (s.Opcode == prm.OpRead || s.Opcode.IsAtomic()) && q.attr.MaxRdAtomic == 0:
 		return bad(detailReads, "%v", s.Opcode)
 	}
