@@ -100,8 +100,10 @@ func pause(idle time.Duration) time.Duration {
 		return 2 * time.Microsecond
 	case idle < time.Second:
 		return 50 * time.Microsecond
+	case idle < 10*time.Second:
+		return time.Millisecond
 	}
-	return time.Millisecond
+	return 4 * time.Millisecond
 }
 
 // prepareThread makes short sleeps short, and lets the thread interrupt programs
