@@ -73,8 +73,9 @@ func runTool(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// pair is a server and a client of it, with a port that is free.
-func pair(t *testing.T, flags, program []string) []string {
+// pair is a server and a client of it, with a port that is free. The client has
+// more arguments.
+func pair(t *testing.T, flags, program []string, client ...string) []string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -83,7 +84,7 @@ func pair(t *testing.T, flags, program []string) []string {
 	program = append(slices.Clone(program), "-p", port)
 	args := append(slices.Clone(flags), "--")
 	args = append(append(args, program...), ":::")
-	return append(append(args, program...), "127.0.0.1")
+	return append(append(append(args, program...), client...), "127.0.0.1")
 }
 
 func TestDevinfo(t *testing.T) {
@@ -108,22 +109,23 @@ func TestDevinfo(t *testing.T) {
 func TestPingpong(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
 	const count = 50
-	for name, c := range map[string]struct{ flags, program []string }{
-		"polling":     {nil, []string{"-g", "0"}},
-		"events":      {nil, []string{"-g", "0", "-e"}},
-		"IPv4":        {nil, []string{"-g", "1", "-e"}},
-		"InfiniBand":  {[]string{"-link", "ib"}, []string{"-e"}},
-		"static":      {[]string{"-nic", "uar=static"}, []string{"-g", "0", "-e"}},
-		"old":         {[]string{"-nic", "uar=static,cqe=0,bf=off"}, []string{"-g", "0", "-e"}},
-		"old kernel":  {[]string{"-nic", "kernel=old"}, []string{"-g", "0", "-e"}},
-		"small MTU":   {nil, []string{"-g", "0", "-e", "-m", "256"}},
-		"large":       {nil, []string{"-g", "0", "-e", "-s", "1000000"}},
-		"many events": {nil, []string{"-g", "0", "-e", "-r", "3"}},
-		"impaired":    {[]string{"-impair", "loss=0.02,dup=0.02,reorder=0.02,seed=3"}, []string{"-g", "0", "-e"}},
+	for name, c := range map[string]struct{ flags, program, client []string }{
+		"polling":     {nil, []string{"-g", "0"}, nil},
+		"events":      {nil, []string{"-g", "0", "-e"}, nil},
+		"IPv4":        {nil, []string{"-g", "1", "-e"}, nil},
+		"InfiniBand":  {[]string{"-link", "ib"}, []string{"-e"}, nil},
+		"static":      {[]string{"-nic", "uar=static"}, []string{"-g", "0", "-e"}, nil},
+		"old":         {[]string{"-nic", "uar=static,cqe=0,bf=off"}, []string{"-g", "0", "-e"}, nil},
+		"old kernel":  {[]string{"-nic", "kernel=old"}, []string{"-g", "0", "-e"}, nil},
+		"small MTU":   {nil, []string{"-g", "0", "-e", "-m", "256"}, nil},
+		"large":       {nil, []string{"-g", "0", "-e", "-s", "1000000"}, nil},
+		"many events": {nil, []string{"-g", "0", "-e", "-r", "3"}, nil},
+		"two NICs":    {[]string{"-n", "2"}, []string{"-g", "0", "-e"}, []string{"-d", "mlx5_1"}},
+		"impaired":    {[]string{"-impair", "loss=0.02,dup=0.02,reorder=0.02,seed=3"}, []string{"-g", "0", "-e"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			program := append([]string{"ibv_rc_pingpong", "-c", "-n", fmt.Sprint(count)}, c.program...)
-			out := runTool(t, pair(t, c.flags, program)...)
+			out := runTool(t, pair(t, c.flags, program, c.client...)...)
 			require.Equal(t, 2, strings.Count(out, fmt.Sprintf("%d iters in", count)), out)
 			require.NotContains(t, out, "invalid data")
 		})
@@ -150,7 +152,7 @@ func TestPerftest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args := strings.Fields(program)
 			need(t, args[0])
-			out := runTool(t, pair(t, nil, append(args, "-F", "-x", "0"))...)
+			out := runTool(t, pair(t, nil, append(args, "-F"))...)
 			require.Contains(t, out, "#bytes")
 		})
 	}
