@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -112,4 +115,44 @@ func TestRunInterrupted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "asked\n", string(rest))
 	require.Error(t, <-done)
+}
+
+// toolProcess starts the tool with a program that does nothing, and returns the
+// program's process.
+func toolProcess(t *testing.T) (tool *exec.Cmd, program int) {
+	t.Helper()
+	needHost(t)
+	tool = exec.Command("/proc/self/exe", "run", "--", "sh", "-c", "echo $$; exec sleep 600")
+	tool.Env = append(os.Environ(), asTool+"=1", "TMPDIR="+t.TempDir())
+	out, err := tool.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, tool.Start())
+	_, err = fmt.Fscan(out, &program)
+	require.NoError(t, err)
+	return tool, program
+}
+
+// ended reports whether a process is gone, or waits for its parent at most.
+func ended(pid int) bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	return err != nil || bytes.Contains(b, []byte(") Z "))
+}
+
+// What ends the tool ends its programs.
+func TestToolKilled(t *testing.T) {
+	tool, program := toolProcess(t)
+	require.NoError(t, tool.Process.Kill())
+	require.Error(t, tool.Wait())
+	require.Eventually(t, func() bool { return ended(program) }, 20*time.Second, time.Millisecond)
+}
+
+// A tool that is asked to end leaves no files.
+func TestToolTerminated(t *testing.T) {
+	tool, program := toolProcess(t)
+	require.NoError(t, tool.Process.Signal(syscall.SIGTERM))
+	require.Error(t, tool.Wait())
+	require.True(t, ended(program))
+	left, err := os.ReadDir(tool.Env[len(tool.Env)-1][len("TMPDIR="):])
+	require.NoError(t, err)
+	require.Empty(t, left)
 }

@@ -72,8 +72,9 @@ func (p *poller) wait() []*softnic.ProcessFile {
 
 func (p *poller) run() {
 	defer close(p.done)
-	runtime.LockOSThread() // and end the thread: it is not like others
-	prepareThread()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer prepareThread()()
 	var last time.Time // of a doorbell
 	for {
 		files := p.wait()
@@ -109,9 +110,18 @@ func pause(idle time.Duration) time.Duration {
 // prepareThread makes short sleeps short, and has the thread run as soon as it
 // wakes: on a busy machine programs that spin would otherwise use up their time
 // while they wait for it. That needs a privilege; without, doorbells are answered
-// later. The NIC's own goroutine takes over what would take long.
-func prepareThread() {
+// later. The NIC's own goroutine takes over what would take long. The function
+// returned makes the thread one like others again. It must not end instead: it may
+// be the one that started a program, which would be killed (see start).
+func prepareThread() (restore func()) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
+	before, err := unix.SchedGetAttr(0, 0)
 	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	_ = unix.SchedSetAttr(0, &attr, 0)
+	return func() {
+		if err == nil {
+			_ = unix.SchedSetAttr(0, before, 0)
+		}
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0)
+	}
 }
