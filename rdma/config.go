@@ -42,7 +42,7 @@ type Config struct {
 	Spin time.Duration
 
 	// Linger bounds how long after Close unsent data may go without progress before it
-	// is given up. Default conn.DefaultLinger.
+	// is given up. Default, and if it is not positive, conn.DefaultLinger.
 	Linger time.Duration
 
 	// HandshakeTimeout bounds the exchange of endpoints after the TCP connection is

@@ -16,7 +16,7 @@ import (
 func (c Config) dial(ctx context.Context, control net.Conn) (*conn.Conn, error) {
 	h := handshake{config: c, control: control}
 	if err := h.open(); err != nil {
-		return nil, err
+		return h.finish(err)
 	}
 	_, err := c.exchange().Dial(ctx, control, h.message(), h.connect)
 	return h.finish(err)
