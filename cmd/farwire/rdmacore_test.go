@@ -197,3 +197,26 @@ func unpack(t *testing.T, from, dir string) {
 	require.NoError(t, os.MkdirAll(dir, 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 }
+
+// TestPingpongUDP has the two programs on NICs of different processes.
+func TestPingpongUDP(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	for i, flags := range []string{"-nic=link=udp", "-nic=link=udp,mtu=1024"} {
+		args := pair(t, []string{flags}, []string{"ibv_rc_pingpong", "-c", "-n", "20", "-g", "1", "-e"})
+		middle := slices.Index(args, ":::")
+		server := exec.CommandContext(t.Context(), "/proc/self/exe", append([]string{"run"}, args[:middle]...)...)
+		server.Env = append(os.Environ(), asTool+"=1")
+		var said output
+		server.Stdout, server.Stderr = &said, &said
+		require.NoError(t, server.Start())
+		// The client fails while the server does not listen yet.
+		client := append([]string{flags, "--"}, args[middle+1:]...)
+		require.Eventually(t, func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), bound)
+			defer cancel()
+			return run(ctx, append([]string{"run"}, client...), &said) == nil
+		}, bound, 50*time.Millisecond, i)
+		require.NoError(t, server.Wait(), said.String())
+		require.Equal(t, 2, strings.Count(said.String(), "20 iters in"), said.String())
+	}
+}

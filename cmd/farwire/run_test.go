@@ -42,6 +42,7 @@ func TestArgumentErrors(t *testing.T) {
 		"run -x":                                 "not defined",
 		"run -n x -- true":                       "invalid value",
 		"run -link token -- true":                "neither roce nor ib",
+		"run -nic name=x -- true":                "mlx5_0 and on",
 		"run -nic speed=1 -- true":               "unknown key",
 		"run -impair loss=2 -- true":             "outside 0 to 1",
 		"run -nic seed=1 -impair seed=2 --":      "program is missing",

@@ -15,7 +15,7 @@ import (
 )
 
 // poller looks at the doorbell pages of all files. While doorbells are rung it
-// looks every few microseconds; the longer there are none, the more seldom, and
+// looks every few tens of microseconds; the longer there are none, the more seldom, and
 // without files it does not run.
 type poller struct {
 	urgent atomic.Bool // a command was executed: expect doorbells
@@ -94,11 +94,11 @@ func (p *poller) run() {
 	}
 }
 
-// pause is how long to wait for doorbells when there was none for a time.
+// pause is how long to wait for doorbells when there was none for a time. Shorter
+// pauses make everything slower where processors are few: the programs, and
+// whatever else of this process takes part, get no time between two looks.
 func pause(idle time.Duration) time.Duration {
 	switch {
-	case idle < 10*time.Millisecond:
-		return 2 * time.Microsecond
 	case idle < time.Second:
 		return 50 * time.Microsecond
 	case idle < 10*time.Second:
