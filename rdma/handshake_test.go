@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"context"
+	"errors"
 	"io"
 	"math"
 	"net"
@@ -12,8 +13,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farwire/farwire/bootstrap"
 	"github.com/farwire/farwire/conn"
 	"github.com/farwire/farwire/rdma/softnic"
+	"github.com/farwire/farwire/rdma/verbs"
 )
 
 // A handshake for which either end has no room, at any of its steps, ends with the reason
@@ -120,5 +123,54 @@ func TestListenConfigNumbers(t *testing.T) {
 		ln, err := (&ListenConfig{Backlog: backlog}).Listen(t.Context(), "rdma", "127.0.0.1:0")
 		require.NoError(t, err)
 		require.NoError(t, ln.Close())
+	}
+}
+
+// What a client says of itself, and where in the handshake it stops, is an error for
+// OnError and leaves nothing behind while the listener lives.
+func TestHostileClients(t *testing.T) {
+	l := loopback(t, softnic.Config{})
+	failed := make(chan error, 1)
+	lc := ListenConfig{Config: l.listener, OnError: func(_ net.Addr, err error) { failed <- err }}
+	ln, err := lc.Listen(t.Context(), "rdma", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer ln.Close()
+	good := bootstrap.Message{
+		Endpoint: verbs.Endpoint{QPN: 77, LinkLayer: verbs.LinkEthernet, GID: verbs.GIDFrom(addr("127.9.9.9")), MTU: verbs.MTU4096},
+		Receives: 16, Size: 16 << 10,
+	}
+	with := func(change func(*bootstrap.Message)) bootstrap.Message {
+		m := good
+		change(&m)
+		return m
+	}
+	goOn := func(net.Conn) error { return nil }
+	for name, client := range map[string]struct {
+		says    bootstrap.Message
+		connect func(net.Conn) error
+	}{
+		"another machine": {with(func(m *bootstrap.Message) { m.Endpoint.GID = verbs.GIDFrom(addr("203.0.113.9")) }), goOn},
+		"another family":  {with(func(m *bootstrap.Message) { m.Endpoint.GID = verbs.GIDFrom(addr("::1")) }), goOn},
+		"another layer":   {with(func(m *bootstrap.Message) { m.Endpoint.LinkLayer, m.Endpoint.LID = verbs.LinkInfiniBand, 1 }), goOn},
+		"stops half-way":  {good, func(net.Conn) error { return io.ErrShortWrite }},
+		"vanishes":        {good, func(nc net.Conn) error { return errors.Join(io.ErrShortWrite, nc.Close()) }},
+		"resets": {good, func(nc net.Conn) error {
+			nc.(*net.TCPConn).SetLinger(0)
+			return errors.Join(io.ErrShortWrite, nc.Close())
+		}},
+		"says something else": {good, func(nc net.Conn) error {
+			_, err := io.WriteString(nc, "GET / HTTP/1.1\r\n\r\n")
+			return errors.Join(io.ErrShortWrite, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			nc, err := net.Dial("tcp", ln.Addr().String())
+			require.NoError(t, err)
+			defer nc.Close()
+			_, err = bootstrap.Exchange{}.Dial(t.Context(), nc, client.says, func(bootstrap.Message) error { return client.connect(nc) })
+			require.Error(t, err)
+			require.Error(t, <-failed)
+			l.far().settle(t)
+		})
 	}
 }
