@@ -4,12 +4,12 @@ GO       ?= go
 PLATFORMS = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 5s
 
-.PHONY: test check build vet lint race fuzz bench
+.PHONY: test check build vet lint race fuzz bench interop
 
 test:
 	$(GO) test ./...
 
-check: build vet lint race fuzz bench-once
+check: build vet lint race interop fuzz bench-once
 
 # No cgo anywhere; off Linux the device files are missing, the software NIC is there.
 build:
@@ -26,6 +26,10 @@ lint:
 
 race:
 	$(GO) test -race -shuffle=on ./...
+
+# Libraries that the module itself does not depend on, in a module of their own.
+interop:
+	cd interop && $(GO) vet ./... && $(GO) test -race ./...
 
 # Every fuzz target for a short while, on top of the seeds that `make test` runs.
 fuzz:

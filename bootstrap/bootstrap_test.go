@@ -135,7 +135,7 @@ func TestCallbacks(t *testing.T) {
 		code Code
 		text string
 	}{
-		"plain":  {cause, CodeResources, ""},
+		"plain":  {cause, CodeOther, ""},
 		"chosen": {&RefusedError{Code: CodeBusy, Text: "come back\nlater", Err: cause}, CodeBusy, "come back?later"},
 		"long":   {&RefusedError{Code: 99, Text: strings.Repeat("x", 1000)}, 99, strings.Repeat("x", 200)},
 	} {
@@ -174,7 +174,7 @@ func TestCallbacks(t *testing.T) {
 func TestLocalInvalid(t *testing.T) {
 	bad := message(func(m *Message) { m.Receives = 1 })
 	d, l := exchange(Exchange{}, Exchange{}, message(nil), bad)
-	requireRefused(t, d.err, CodeResources, true)
+	requireRefused(t, d.err, CodeOther, true)
 	require.ErrorContains(t, l.err, "local")
 	d, l = exchange(Exchange{}, Exchange{}, bad, message(nil))
 	require.ErrorContains(t, d.err, "local")

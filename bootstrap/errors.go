@@ -39,7 +39,8 @@ func (c Code) String() string {
 }
 
 // RefusedError is the end of an exchange because one side would not go on. The
-// functions given to an Exchange may return one to choose what the peer is told.
+// functions given to an Exchange may return one to choose what the peer is told; of
+// another error of theirs it hears CodeOther.
 type RefusedError struct {
 	Code   Code
 	Text   string // for people; printable, at most 200 bytes on the wire
@@ -74,7 +75,7 @@ func asRefused(err error) *RefusedError {
 	case refused != nil:
 		return refused
 	}
-	return &RefusedError{Code: CodeResources}
+	return &RefusedError{Code: CodeOther}
 }
 
 // printable makes the words of a stranger safe to log.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net"
 	"sync"
@@ -381,18 +382,31 @@ func TestLinger(t *testing.T) {
 		_, err = io.ReadAll(p.b)
 		require.ErrorIs(t, err, syscall.ECONNRESET)
 	})
-	synctest.Test(t, func(t *testing.T) {
-		p := newPair(t, setup{receives: 5, size: 100, sends: 4})
-		_, err := p.a.Write(make([]byte, 400))
-		require.NoError(t, err)
-		require.NoError(t, p.a.SetLinger(3))
-		require.NoError(t, p.a.SetLinger(-1))
-		require.NoError(t, p.a.SetLinger(2))
-		start := time.Now()
-		require.NoError(t, p.a.Close())
-		<-p.a.Released()
-		require.Equal(t, 2*time.Second, time.Since(start))
-	})
+	for _, test := range []struct {
+		config time.Duration
+		set    []int
+		want   time.Duration
+	}{
+		{0, nil, DefaultLinger},
+		{-1, nil, DefaultLinger},
+		{time.Minute, nil, time.Minute},
+		{0, []int{3, -1, 2}, 2 * time.Second},
+		{time.Minute, []int{-1}, DefaultLinger},
+		{0, []int{math.MaxInt}, math.MaxInt32 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := newPair(t, setup{receives: 5, size: 100, sends: 4, config: func(c *Config) { c.Linger = test.config }})
+			_, err := p.a.Write(make([]byte, 400))
+			require.NoError(t, err)
+			for _, sec := range test.set {
+				require.NoError(t, p.a.SetLinger(sec))
+			}
+			start := time.Now()
+			require.NoError(t, p.a.Close())
+			<-p.a.Released()
+			require.Equal(t, test.want, time.Since(start))
+		})
+	}
 }
 
 func TestAbort(t *testing.T) {

@@ -54,7 +54,7 @@ type Config struct {
 	Spin time.Duration
 
 	// Linger bounds how long after Close unsent data may go without any progress
-	// before it is given up. 0 means DefaultLinger.
+	// before it is given up. Not positive means DefaultLinger.
 	Linger time.Duration
 
 	// Release is called once, after the queue is closed and nothing uses the buffers

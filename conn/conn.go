@@ -85,7 +85,7 @@ func New(q Queue, cfg Config) (*Conn, error) {
 		rd:       newHalf(cfg.Spin),
 		wr:       newHalf(cfg.Spin),
 	}
-	if c.linger == 0 {
+	if c.linger <= 0 {
 		c.linger = DefaultLinger
 	}
 	for i := range cfg.Receives {

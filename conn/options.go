@@ -3,6 +3,7 @@ package conn
 import (
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"syscall"
 	"time"
@@ -13,9 +14,9 @@ import (
 // sets that time; 0 makes Close drop what has not been sent, like Abort.
 func (c *Conn) SetLinger(sec int) error {
 	return c.option(func() error {
-		c.linger = time.Duration(sec) * time.Second
-		if sec < 0 {
-			c.linger = DefaultLinger
+		c.linger = DefaultLinger
+		if sec >= 0 {
+			c.linger = time.Duration(min(sec, math.MaxInt32)) * time.Second
 		}
 		return nil
 	})

@@ -30,16 +30,17 @@ type Config struct {
 	// is closed. It is called by many goroutines at once.
 	Handshake func(ctx context.Context, nc net.Conn) (*conn.Conn, error)
 
-	// Timeout bounds one handshake. 0 means DefaultTimeout.
+	// Timeout bounds one handshake. Not positive means DefaultTimeout.
 	Timeout time.Duration
 
 	// Backlog is how many handshakes may be under way. One more ends the oldest, once
-	// that has had 200 ms, so that silent clients cannot keep others out. 0 means
-	// DefaultBacklog.
+	// that has had 200 ms, so that silent clients cannot keep others out. Not positive
+	// means DefaultBacklog.
 	Backlog int
 
 	// MaxPending is how many connections may be finished and not yet accepted before
-	// handshakes that finish hold on to their place in Backlog. 0 means DefaultPending.
+	// handshakes that finish hold on to their place in Backlog. Not positive means
+	// DefaultPending.
 	MaxPending int
 
 	// OnError is told of clients that failed, and, with a nil address, of temporary
@@ -71,13 +72,13 @@ var _ net.Listener = (*Listener)(nil)
 // New returns a Listener for the clients of tcp, which it owns. It starts accepting at
 // once.
 func New(tcp net.Listener, cfg Config) *Listener {
-	if cfg.Timeout == 0 {
+	if cfg.Timeout <= 0 {
 		cfg.Timeout = DefaultTimeout
 	}
-	if cfg.Backlog == 0 {
+	if cfg.Backlog <= 0 {
 		cfg.Backlog = DefaultBacklog
 	}
-	if cfg.MaxPending == 0 {
+	if cfg.MaxPending <= 0 {
 		cfg.MaxPending = DefaultPending
 	}
 	l := &Listener{

@@ -159,15 +159,15 @@ func TestAccept(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	for _, timeout := range []time.Duration{0, time.Second} {
+	for _, timeout := range []time.Duration{-1, 0, time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newServer(t, Config{Timeout: timeout})
+			s := newServer(t, Config{Timeout: timeout, Backlog: -1, MaxPending: -1})
 			start := time.Now()
 			nc := s.pipe.dial()
 			_, err := nc.Read(make([]byte, 1))
 			require.Equal(t, io.EOF, err)
 			want := timeout
-			if want == 0 {
+			if want <= 0 {
 				want = DefaultTimeout
 			}
 			require.Equal(t, want, time.Since(start))

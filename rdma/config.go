@@ -28,9 +28,9 @@ type Config struct {
 	// received in. Default conn.DefaultSize; conn.MinSize to conn.MaxSize.
 	BufferSize int
 
-	// Receives is how many messages of the peer may be on their way or unread. Default
-	// conn.DefaultReceives; conn.MinReceives to conn.MaxReceives, a power of two or
-	// rounded up to one.
+	// Receives is how many receives are posted: messages of the peer that may be on their
+	// way or unread, of which conn.Reserve are kept for credits and the end of the stream.
+	// Default conn.DefaultReceives; conn.MinReceives to conn.MaxReceives.
 	Receives int
 
 	// Sends is how many messages of this side may be on their way. Default
@@ -42,14 +42,14 @@ type Config struct {
 	Spin time.Duration
 
 	// Linger bounds how long after Close unsent data may go without progress before it
-	// is given up. Default conn.DefaultLinger.
+	// is given up. Default, and if it is not positive, conn.DefaultLinger.
 	Linger time.Duration
 
 	// HandshakeTimeout bounds the exchange of endpoints after the TCP connection is
 	// there. Default bootstrap.DefaultTimeout.
 	HandshakeTimeout time.Duration
 
-	// Logger is told which device is used and why, if that may surprise. Default none.
+	// Logger is told of each device that is opened, and why that one. Default none.
 	Logger *slog.Logger
 
 	ports *ports // where devices are opened; nil is system

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/netip"
 
 	"github.com/farwire/farwire/bootstrap"
 	"github.com/farwire/farwire/conn"
@@ -16,8 +15,8 @@ import (
 // the caller's if it fails.
 func (c Config) dial(ctx context.Context, control net.Conn) (*conn.Conn, error) {
 	h := handshake{config: c, control: control}
-	if err := h.open(netip.Addr{}); err != nil {
-		return nil, err
+	if err := h.open(); err != nil {
+		return h.finish(err)
 	}
 	_, err := c.exchange().Dial(ctx, control, h.message(), h.connect)
 	return h.finish(err)
@@ -27,7 +26,7 @@ func (c Config) dial(ctx context.Context, control net.Conn) (*conn.Conn, error) 
 func (c Config) accept(ctx context.Context, control net.Conn) (*conn.Conn, error) {
 	h := handshake{config: c, control: control}
 	_, err := c.exchange().Accept(ctx, control, func(peer bootstrap.Message) (bootstrap.Message, error) {
-		if err := h.open(peer.Endpoint.GID.Addr().Unmap()); err != nil {
+		if err := h.open(); err != nil {
 			return bootstrap.Message{}, refused(bootstrap.CodeResources, err)
 		}
 		return h.message(), h.connect(peer)
@@ -52,14 +51,12 @@ type handshake struct {
 }
 
 // open makes an unconnected queue pair, with its buffers, on the device that suits the
-// route. peer is the peer's GID if it is known.
-func (h *handshake) open(peer netip.Addr) (err error) {
-	r := routeOf(h.control)
-	r.peer = peer
-	if h.port, err = h.config.ports.acquire(h.config.Device, r, h.config.Logger); err != nil {
+// route.
+func (h *handshake) open() (err error) {
+	c := h.config
+	if h.port, err = c.ports.acquire(c.Device, routeOf(h.control), c.Logger); err != nil {
 		return err
 	}
-	c := h.config
 	if h.pair, err = newPair(h.port, c.Sends+conn.Reserve, c.Receives); err != nil {
 		return fmt.Errorf("device %s: %w", h.port.name, err)
 	}

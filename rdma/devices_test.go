@@ -37,15 +37,15 @@ const machineFiles = `
 	sys/class/infiniband/mlx5_0/node_type 1: CA
 	sys/class/infiniband/mlx5_0/ports/1/state 4: ACTIVE
 	sys/class/infiniband/mlx5_0/ports/1/link_layer Ethernet
-	sys/class/infiniband/mlx5_0/ports/1/gids/0 0000:0000:0000:0000:0000:ffff:0a01:0203
+	sys/class/infiniband/mlx5_0/ports/1/gids/0 0000:0000:0000:0000:0000:ffff:c633:6403
 	sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/0 IB/RoCE v1
 	sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/0 eth0
-	sys/class/infiniband/mlx5_0/ports/1/gids/1 0000:0000:0000:0000:0000:ffff:0a01:0204
+	sys/class/infiniband/mlx5_0/ports/1/gids/1 0000:0000:0000:0000:0000:ffff:c633:6404
 	sys/class/infiniband/mlx5_0/ports/1/gid_attrs/types/1 RoCE v2
 	sys/class/infiniband/mlx5_0/ports/1/gid_attrs/ndevs/1 eth0
 	sys/class/infiniband/mlx5_0/ports/2/state 4: ACTIVE
 	sys/class/infiniband/mlx5_0/ports/2/link_layer Ethernet
-	sys/class/infiniband/mlx5_0/ports/2/gids/3 fd00:0000:0000:0000:0000:0000:0000:0001
+	sys/class/infiniband/mlx5_0/ports/2/gids/3 2001:0db8:0000:0000:0000:0000:0000:0001
 	sys/class/infiniband/mlx5_0/ports/2/gid_attrs/types/3 RoCE v2
 	sys/class/infiniband/mlx5_0/ports/2/gid_attrs/ndevs/3 eth1
 	sys/class/infiniband_verbs/uverbs1/ibdev mlx5_1
@@ -66,7 +66,7 @@ const machineFiles = `
 	sys/class/infiniband/rxe0/parent eth0
 	sys/class/infiniband/rxe0/ports/1/state 4: ACTIVE
 	sys/class/infiniband/rxe0/ports/1/link_layer Ethernet
-	sys/class/infiniband/rxe0/ports/1/gids/0 0000:0000:0000:0000:0000:ffff:0a01:0909
+	sys/class/infiniband/rxe0/ports/1/gids/0 0000:0000:0000:0000:0000:ffff:cb00:7109
 	sys/class/infiniband/rxe0/ports/1/gid_attrs/types/0 RoCE v2
 	sys/class/infiniband/rxe0/ports/1/gid_attrs/ndevs/0 eth0
 `
@@ -79,16 +79,16 @@ func TestChoiceOfDevice(t *testing.T) {
 		route        route
 		want         place
 	}{
-		{"the route's address", "", between("10.1.2.4", "10.1.2.9"), place{device: "mlx5_0", port: 1, addr: addr("10.1.2.4")}},
-		{"the second port, IPv6", "", between("fd00::1", "fd00::2"), place{device: "mlx5_0", port: 2, addr: addr("fd00::1")}},
-		{"RoCE v1 does not count", "", between("10.1.2.3", "10.1.2.9"), place{device: Soft, addr: addr("10.1.2.3")}},
-		{"another driver's address", "", between("10.1.9.9", "10.1.2.9"), place{device: Soft, addr: addr("10.1.9.9")}},
+		{"the route's address", "", between("198.51.100.4", "198.51.100.9"), place{device: "mlx5_0", port: 1, addr: addr("198.51.100.4")}},
+		{"the second port, IPv6", "", between("2001:db8::1", "2001:db8::2"), place{device: "mlx5_0", port: 2, addr: addr("2001:db8::1")}},
+		{"RoCE v1 does not count", "", between("198.51.100.3", "198.51.100.9"), place{device: Soft, addr: addr("198.51.100.3")}},
+		{"another driver's address", "", between("203.0.113.9", "198.51.100.9"), place{device: Soft, addr: addr("203.0.113.9")}},
 		{"nobody's address", "", between("192.168.0.1", "192.168.0.2"), place{device: Soft, addr: addr("192.168.0.1")}},
 		{"loopback", "", between("127.0.0.1", "127.0.0.1"), place{device: Soft}},
-		{"to itself", "", between("10.1.2.4", "10.1.2.4"), place{device: Soft}},
-		{"a peer on the software NIC", "", route{addr("10.1.2.4"), addr("10.1.2.9"), addr("127.9.9.9")}, place{device: Soft}},
-		{"software by name", Soft, between("10.1.2.4", "10.1.2.9"), place{device: Soft, addr: addr("10.1.2.4")}},
-		{"hardware by name", "mlx5_0", between("10.1.2.4", "10.1.2.9"), place{device: "mlx5_0", port: 1, addr: addr("10.1.2.4")}},
+		{"to itself", "", between("198.51.100.4", "198.51.100.4"), place{device: Soft}},
+		{"to another address of this machine", "", between("198.51.100.4", "127.0.0.1"), place{device: Soft}},
+		{"software by name", Soft, between("198.51.100.4", "198.51.100.9"), place{device: Soft, addr: addr("198.51.100.4")}},
+		{"hardware by name", "mlx5_0", between("198.51.100.4", "198.51.100.9"), place{device: "mlx5_0", port: 1, addr: addr("198.51.100.4")}},
 		{"hardware by name for loopback", "mlx5_0", between("127.0.0.1", "127.0.0.1"), place{device: "mlx5_0"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -102,6 +102,8 @@ func TestNoSuchDevice(t *testing.T) {
 	t.Setenv(DeviceEnv, "mlx5_78")
 	_, err = Dial("rdma", ln.Addr().String())
 	require.ErrorContains(t, err, "device mlx5_78")
+	l.dialer.Device, l.listener.Device = Soft, Soft // before the environment
+	l.pair(t)
 }
 
 func TestEnvironmentNamesTheSoftwareNIC(t *testing.T) {

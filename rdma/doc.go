@@ -17,9 +17,9 @@
 // # Choice of device
 //
 // A connection uses the port whose RoCE v2 GID is the local address of the route to
-// the peer; hardware first, and if no card has that address the software NIC, which
-// is told once to Config.Logger because it is not fast hardware. Both ends choose for
-// themselves, from the two addresses of their TCP connection.
+// the peer; hardware first, and if no card has that address the software NIC, which is
+// not fast hardware: Config.Logger is told of each device that is opened, and why that
+// one. Both ends choose for themselves, from the two addresses of their TCP connection.
 //
 // Addresses of this machine reach only this machine, and no card has a loopback
 // address: connections between two addresses of one machine use the software NIC, also
@@ -33,7 +33,8 @@
 // The software NIC speaks UDP port 4791 of the address it uses. For connections within
 // the machine that is an address of its own in 127.0.0.0/8, so that any number of
 // processes can have one; towards other machines it is the local address of the route,
-// which one process can have.
+// which one process can have, and which must not be an IPv6 link-local one. An address
+// that FARWIRE_SOFTNIC names is used for all of them.
 //
 // A device is opened for the first connection that needs it and closed with the last.
 package rdma

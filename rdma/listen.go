@@ -15,8 +15,8 @@ func Listen(network, address string) (net.Listener, error) {
 
 // ListenConfig listens. The zero ListenConfig is ready for use.
 type ListenConfig struct {
-	// Backlog is how many handshakes may be under way at once. Default
-	// listener.DefaultBacklog.
+	// Backlog is how many handshakes may be under way at once. Default, and if it is not
+	// positive, listener.DefaultBacklog.
 	Backlog int
 
 	// KeepAlive is how the TCP connections are probed whose end tells that a peer died.
@@ -33,8 +33,7 @@ type ListenConfig struct {
 // Listen listens on address, whose port may be 0 for any. Accept of the listener returns
 // connections whose handshake is over, and fails only once the listener is closed.
 // Closing the listener leaves accepted connections open. A configured device must be
-// there when Listen is called. ctx bounds the looking up of
-// the address only.
+// there when Listen is called. ctx bounds the looking up of the address only.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	tcp, err := tcpNetwork(network)
 	if err != nil {

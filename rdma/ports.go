@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 
 	"github.com/farwire/farwire/conn"
@@ -34,7 +35,7 @@ func newPorts(soft func() (*softnic.Config, error)) *ports {
 type portKey struct {
 	device string
 	port   uint8
-	addr   string
+	addr   netip.Addr
 }
 
 // port is an opened port of a NIC.
@@ -61,7 +62,14 @@ func (ps *ports) acquire(device string, r route, log *slog.Logger) (*port, error
 	if err != nil {
 		return nil, err
 	}
-	key := portKey{where.device, where.port, where.addr.String()}
+	var soft *softnic.Config
+	if where.device == Soft {
+		if soft, err = ps.softConfig(where); err != nil {
+			return nil, fmt.Errorf("device %s: %w", Soft, err)
+		}
+		where.addr = soft.Addr
+	}
+	key := portKey{where.device, where.port, where.addr}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.open[key]
@@ -70,7 +78,7 @@ func (ps *ports) acquire(device string, r route, log *slog.Logger) (*port, error
 		p = nil
 	}
 	if p == nil {
-		if p, err = ps.openPort(key, where); err != nil {
+		if p, err = ps.openPort(key, soft); err != nil {
 			return nil, fmt.Errorf("device %s: %w", where.device, err)
 		}
 		ps.open[key] = p
@@ -97,13 +105,14 @@ func (p *port) release() error {
 	return p.close()
 }
 
-func (ps *ports) openPort(key portKey, where place) (*port, error) {
-	p := &port{owner: ps, key: key, name: where.device}
+// openPort opens a port of a card or, if soft is not nil, of a new software NIC.
+func (ps *ports) openPort(key portKey, soft *softnic.Config) (*port, error) {
+	p := &port{owner: ps, key: key, name: key.device}
 	var err error
-	if where.device == Soft {
-		err = p.openSoft(where)
+	if soft != nil {
+		err = p.openSoft(soft)
 	} else {
-		err = p.openHardware(where)
+		p.nic, err = mlx5.Config{Port: key.port, Addr: key.addr}.Open(key.device)
 	}
 	if err != nil {
 		return nil, err
@@ -113,21 +122,18 @@ func (ps *ports) openPort(key portKey, where place) (*port, error) {
 	return p, nil
 }
 
-func (p *port) openHardware(where place) (err error) {
-	p.nic, err = mlx5.Config{Port: where.port, Addr: where.addr}.Open(where.device)
-	return err
-}
-
-// openSoft makes a software NIC as FARWIRE_SOFTNIC says and opens it. Towards other
-// machines it has the address of the place.
-func (p *port) openSoft(where place) error {
-	config, err := p.owner.soft()
-	if err != nil {
-		return err
-	}
-	if !config.Addr.IsValid() && where.addr.IsValid() {
+// softConfig is how the software NIC of a place is set up: as FARWIRE_SOFTNIC says, and
+// on the address of the place unless that names one.
+func (ps *ports) softConfig(where place) (*softnic.Config, error) {
+	config, err := ps.soft()
+	if err == nil && !config.Addr.IsValid() && where.addr.IsValid() {
 		config.Addr, config.Link = where.addr, softnic.LinkUDP
 	}
+	return config, err
+}
+
+// openSoft makes a software NIC and opens it.
+func (p *port) openSoft(config *softnic.Config) (err error) {
 	if p.soft, err = softnic.New(config); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package rdma
 import (
 	"net"
 	"net/netip"
+	"slices"
 
 	"github.com/farwire/farwire/conn"
 )
@@ -10,7 +11,6 @@ import (
 // route is what the choice of a device goes by.
 type route struct {
 	local, remote netip.Addr // of the TCP connection, IPv4 never mapped into IPv6
-	peer          netip.Addr // the peer's GID, where it is known before the choice
 }
 
 func routeOf(control net.Conn) route {
@@ -20,8 +20,19 @@ func routeOf(control net.Conn) route {
 	}
 }
 
-// inMachine reports whether both ends are on this machine. A peer that shows a
-// loopback GID has chosen the software NIC of this machine, whatever the addresses.
+// inMachine reports whether both ends are on this machine.
 func (r route) inMachine() bool {
-	return r.local.IsLoopback() || r.local == r.remote || r.peer.IsLoopback()
+	return r.local.IsLoopback() || r.local == r.remote || isOwn(r.remote)
+}
+
+// isOwn reports whether addr is an address of this machine.
+func isOwn(addr netip.Addr) bool {
+	if addr.IsLoopback() {
+		return true
+	}
+	own, _ := net.InterfaceAddrs() // none if they cannot be seen
+	return slices.ContainsFunc(own, func(a net.Addr) bool {
+		n, ok := a.(*net.IPNet)
+		return ok && n.IP.Equal(addr.AsSlice())
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 
 	"github.com/farwire/farwire/conn"
 	"github.com/farwire/farwire/rdma/softnic"
@@ -21,7 +22,7 @@ func TestThousandConnections(t *testing.T) {
 	const n = 1000
 	m := newMachine(t, softnic.Config{})
 	l := link{Config{ports: m.ports}, Config{ports: m.ports}}
-	before := countResources(t)
+	before := countAlone(t)
 
 	ln := l.listen(t)
 	keep := l.dial(t, ln) // the device and what it needs once
@@ -112,7 +113,7 @@ func inParallel(n, goroutines int, f func(i int)) {
 func TestOpenAndClose(t *testing.T) {
 	m := newMachine(t, softnic.Config{})
 	l := link{Config{ports: m.ports}, Config{ports: m.ports}}
-	before := countResources(t)
+	before := countAlone(t)
 	ln := l.listen(t)
 	go serve(ln, echo)
 	keep := l.dial(t, ln) // the device stays open
@@ -134,7 +135,7 @@ func TestOpenAndClose(t *testing.T) {
 func TestSimultaneousClose(t *testing.T) {
 	m := newMachine(t, softnic.Config{})
 	l := link{Config{ports: m.ports}, Config{ports: m.ports}}
-	before := countResources(t)
+	before := countAlone(t)
 	ln := l.listen(t)
 	for i := range times(2000) {
 		client := l.dial(t, ln)
@@ -157,7 +158,7 @@ func TestSimultaneousClose(t *testing.T) {
 // Nor do those that one end closes while the other writes, which is told so.
 func TestCloseUnderWrite(t *testing.T) {
 	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
-		before := countResources(t)
+		before := countAlone(t)
 		ln := l.listen(t)
 		for i := range times(300) {
 			client := l.dial(t, ln)
@@ -194,6 +195,12 @@ func times(n int) int {
 		return n / 10
 	}
 	return n
+}
+
+// countAlone is countResources once what earlier tests started is gone.
+func countAlone(t testing.TB) resources {
+	require.NoError(t, goleak.Find())
+	return countResources(t)
 }
 
 // settleTo waits until the devices are closed and the process has no more resources than

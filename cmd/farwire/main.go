@@ -14,13 +14,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"syscall"
 
 	"github.com/farwire/farwire/internal/interpose"
 )
 
 func main() {
 	interpose.Child()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	err := run(ctx, os.Args[1:], os.Stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {

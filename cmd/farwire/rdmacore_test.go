@@ -2,11 +2,14 @@ package main
 
 import (
 	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -70,8 +73,9 @@ func runTool(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// pair is a server and a client of it, with a port that is free.
-func pair(t *testing.T, flags, program []string) []string {
+// pair is a server and a client of it, with a port that is free. The client has
+// more arguments.
+func pair(t *testing.T, flags, program []string, client ...string) []string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -80,7 +84,7 @@ func pair(t *testing.T, flags, program []string) []string {
 	program = append(slices.Clone(program), "-p", port)
 	args := append(slices.Clone(flags), "--")
 	args = append(append(args, program...), ":::")
-	return append(append(args, program...), "127.0.0.1")
+	return append(append(append(args, program...), client...), "127.0.0.1")
 }
 
 func TestDevinfo(t *testing.T) {
@@ -105,22 +109,23 @@ func TestDevinfo(t *testing.T) {
 func TestPingpong(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
 	const count = 50
-	for name, c := range map[string]struct{ flags, program []string }{
-		"polling":     {nil, []string{"-g", "0"}},
-		"events":      {nil, []string{"-g", "0", "-e"}},
-		"IPv4":        {nil, []string{"-g", "1", "-e"}},
-		"InfiniBand":  {[]string{"-link", "ib"}, []string{"-e"}},
-		"static":      {[]string{"-nic", "uar=static"}, []string{"-g", "0", "-e"}},
-		"old":         {[]string{"-nic", "uar=static,cqe=0,bf=off"}, []string{"-g", "0", "-e"}},
-		"old kernel":  {[]string{"-nic", "kernel=old"}, []string{"-g", "0", "-e"}},
-		"small MTU":   {nil, []string{"-g", "0", "-e", "-m", "256"}},
-		"large":       {nil, []string{"-g", "0", "-e", "-s", "1000000"}},
-		"many events": {nil, []string{"-g", "0", "-e", "-r", "3"}},
-		"impaired":    {[]string{"-impair", "loss=0.02,dup=0.02,reorder=0.02,seed=3"}, []string{"-g", "0", "-e"}},
+	for name, c := range map[string]struct{ flags, program, client []string }{
+		"polling":     {nil, []string{"-g", "0"}, nil},
+		"events":      {nil, []string{"-g", "0", "-e"}, nil},
+		"IPv4":        {nil, []string{"-g", "1", "-e"}, nil},
+		"InfiniBand":  {[]string{"-link", "ib"}, []string{"-e"}, nil},
+		"static":      {[]string{"-nic", "uar=static"}, []string{"-g", "0", "-e"}, nil},
+		"old":         {[]string{"-nic", "uar=static,cqe=0,bf=off"}, []string{"-g", "0", "-e"}, nil},
+		"old kernel":  {[]string{"-nic", "kernel=old"}, []string{"-g", "0", "-e"}, nil},
+		"small MTU":   {nil, []string{"-g", "0", "-e", "-m", "256"}, nil},
+		"large":       {nil, []string{"-g", "0", "-e", "-s", "1000000"}, nil},
+		"many events": {nil, []string{"-g", "0", "-e", "-r", "3"}, nil},
+		"two NICs":    {[]string{"-n", "2"}, []string{"-g", "0", "-e"}, []string{"-d", "mlx5_1"}},
+		"impaired":    {[]string{"-impair", "loss=0.02,dup=0.02,reorder=0.02,seed=3"}, []string{"-g", "0", "-e"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			program := append([]string{"ibv_rc_pingpong", "-c", "-n", fmt.Sprint(count)}, c.program...)
-			out := runTool(t, pair(t, c.flags, program)...)
+			out := runTool(t, pair(t, c.flags, program, c.client...)...)
 			require.Equal(t, 2, strings.Count(out, fmt.Sprintf("%d iters in", count)), out)
 			require.NotContains(t, out, "invalid data")
 		})
@@ -147,8 +152,71 @@ func TestPerftest(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			args := strings.Fields(program)
 			need(t, args[0])
-			out := runTool(t, pair(t, nil, append(args, "-F", "-x", "0"))...)
+			out := runTool(t, pair(t, nil, append(args, "-F"))...)
 			require.Contains(t, out, "#bytes")
 		})
+	}
+}
+
+// pyverbsTests are rdma-core's own tests, where Debian's python3-pyverbs puts them.
+const pyverbsTests = "/usr/share/doc/rdma-core/tests"
+
+// TestPyverbs runs those of rdma-core's tests whose objects the NIC has.
+func TestPyverbs(t *testing.T) {
+	const python = "/usr/bin/python3"
+	need(t, python)
+	entries, err := os.ReadDir(pyverbsTests)
+	if err != nil && os.Getenv(needVar) == "" {
+		t.Skip(err)
+	}
+	require.NoError(t, err)
+	dir := t.TempDir()
+	for _, e := range entries {
+		unpack(t, filepath.Join(pyverbsTests, e.Name()), filepath.Join(dir, "tests"))
+	}
+	t.Chdir(dir)
+	args := []string{"--", python, "tests/run_tests.py", "--dev", "mlx5_0"}
+	for _, name := range []string{"pd", "mr", "cq", "cqex", "cq_events", "atomic", "fork", "mlx5_uar", "mlx5_raw_wqe"} {
+		args = append(args, "tests.test_"+name)
+	}
+	runTool(t, args...)
+}
+
+// unpack copies a file into a folder, decompressed.
+func unpack(t *testing.T, from, dir string) {
+	t.Helper()
+	b, err := os.ReadFile(from)
+	require.NoError(t, err)
+	name, packed := strings.CutSuffix(filepath.Base(from), ".gz")
+	if packed {
+		r, err := gzip.NewReader(bytes.NewReader(b))
+		require.NoError(t, err)
+		b, err = io.ReadAll(r)
+		require.NoError(t, err)
+	}
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
+}
+
+// TestPingpongUDP has the two programs on NICs of different processes.
+func TestPingpongUDP(t *testing.T) {
+	need(t, "ibv_rc_pingpong")
+	for i, flags := range []string{"-nic=link=udp", "-nic=link=udp,mtu=1024"} {
+		args := pair(t, []string{flags}, []string{"ibv_rc_pingpong", "-c", "-n", "20", "-g", "1", "-e"})
+		middle := slices.Index(args, ":::")
+		server := exec.CommandContext(t.Context(), "/proc/self/exe", append([]string{"run"}, args[:middle]...)...)
+		server.Env = append(os.Environ(), asTool+"=1")
+		var said output
+		server.Stdout, server.Stderr = &said, &said
+		require.NoError(t, server.Start())
+		// The client fails while the server does not listen yet.
+		client := append([]string{flags, "--"}, args[middle+1:]...)
+		require.Eventually(t, func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), bound)
+			defer cancel()
+			return run(ctx, append([]string{"run"}, client...), &said) == nil
+		}, bound, 50*time.Millisecond, i)
+		require.NoError(t, server.Wait(), said.String())
+		require.Equal(t, 2, strings.Count(said.String(), "20 iters in"), said.String())
 	}
 }

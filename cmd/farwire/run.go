@@ -34,6 +34,9 @@ a second for it.
 	farwire run -- ibv_devinfo -v
 	farwire run -- ibv_rc_pingpong -g 0 ::: ibv_rc_pingpong -g 0 localhost
 
+The NICs of one run reach each other. With -nic link=udp they also reach those
+of other runs, here and on other machines, by UDP.
+
 `
 
 func parseSettings(args []string, stdout io.Writer) (s settings, programs [][]string, err error) {
@@ -92,7 +95,12 @@ func (s *settings) config(log *slog.Logger) (*softnic.Config, error) {
 	default:
 		return nil, fmt.Errorf("run: link layer %q is neither roce nor ib", s.link)
 	}
-	cfg.Link = softnic.LinkMemory
+	if cfg.Name != "" {
+		return nil, fmt.Errorf("run: NIC name %q: they are mlx5_0 and on", cfg.Name)
+	}
+	if cfg.Link == softnic.LinkAuto {
+		cfg.Link = softnic.LinkMemory
+	}
 	cfg.Network = softnic.NewNetwork()
 	cfg.RoCEv2Only = true
 	cfg.Logger = log

@@ -78,9 +78,6 @@ func row(w io.Writer, size int, trips []time.Duration) {
 	}
 	slices.Sort(trips)
 	at := func(q float64) time.Duration {
-		if len(trips) == 0 {
-			return 0
-		}
 		return trips[min(len(trips)-1, int(q*float64(len(trips))))].Round(100 * time.Nanosecond)
 	}
 	fmt.Fprintf(w, "%d\t%d\t%v\t%v\t%v\t%v\t%.0f\t\n", size, len(trips),

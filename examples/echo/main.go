@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -41,6 +42,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	switch {
 	case *listen != "" && *dial != "":
 		return fmt.Errorf("-listen and -dial are two programs: start each")
+	case *count < 1:
+		return fmt.Errorf("-n %d: at least one message must be sent", *count)
 	case *listen != "":
 		return server(ctx, *listen, stdout)
 	case *dial != "":
@@ -57,16 +60,18 @@ func server(ctx context.Context, address string, stdout io.Writer) error {
 	}
 	fmt.Fprintln(stdout, "listening on", ln.Addr())
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
-	serve(ln)
-	return nil
+	return serve(ln)
 }
 
 // serve echoes connections until ln is closed.
-func serve(ln net.Listener) {
+func serve(ln net.Listener) error {
 	for {
 		c, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
 		if err != nil {
-			return
+			return err
 		}
 		go func() {
 			defer c.Close()

@@ -10,7 +10,8 @@ var program = exampletest.Program{
 	Main:  main,
 	Run:   run,
 	Small: []string{"-n", "50"},
-	Wants: []string{"65536"},
+	Wants: []string{"(software)", "p99.9", "65536"},
+	Bad:   [][]string{{"-n", "0"}, {"-n", "-1"}},
 }
 
 func TestMain(m *testing.M)         { program.TestMain(m) }

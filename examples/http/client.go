@@ -7,19 +7,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync/atomic"
+	"net/http/httptrace"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/farwire/farwire/conn"
 	"github.com/farwire/farwire/rdma"
 )
 
 // load is what the client does: small requests for a period, then one body
-// of so many bytes each way.
+// each way.
 type load struct {
 	period time.Duration
-	body   int64
+	body   int64 // MiB
 }
 
 // workers send small requests side by side, each on a connection of its own.
@@ -31,13 +33,16 @@ func client(ctx context.Context, address string, load load, stdout io.Writer) er
 	defer transport.CloseIdleConnections()
 	web := &site{client: &http.Client{Transport: transport}, url: "http://" + address}
 
+	if err := web.device(ctx, stdout); err != nil {
+		return err
+	}
 	if err := web.smallRequests(ctx, load.period, stdout); err != nil {
 		return err
 	}
-	if err := web.upload(ctx, load.body, stdout); err != nil {
+	if err := web.upload(ctx, load.body<<20, stdout); err != nil {
 		return fmt.Errorf("upload: %w", err)
 	}
-	if err := web.download(ctx, load.body, stdout); err != nil {
+	if err := web.download(ctx, load.body<<20, stdout); err != nil {
 		return fmt.Errorf("download: %w", err)
 	}
 	return nil
@@ -49,18 +54,29 @@ type site struct {
 	url    string
 }
 
+// device tells what carries the requests.
+func (s *site) device(ctx context.Context, stdout io.Writer) error {
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(got httptrace.GotConnInfo) {
+		fmt.Fprintf(stdout, "%s over %s\n", got.Conn.RemoteAddr(), got.Conn.(*conn.Conn).Device())
+	}})
+	_, err := s.do(ctx, "GET", "/", nil)
+	return err
+}
+
 // smallRequests fetches the small page over and over for a period.
 func (s *site) smallRequests(ctx context.Context, period time.Duration, stdout io.Writer) error {
-	var done atomic.Int64
+	var took [workers][]time.Duration
 	start := time.Now()
 	group, ctx := errgroup.WithContext(ctx)
-	for range workers {
+	for i := range workers {
 		group.Go(func() error {
-			for time.Since(start) < period {
+			for began := start; began.Sub(start) < period; {
 				if _, err := s.do(ctx, "GET", "/", nil); err != nil {
 					return err
 				}
-				done.Add(1)
+				ended := time.Now()
+				took[i] = append(took[i], ended.Sub(began))
+				began = ended
 			}
 			return nil
 		})
@@ -68,8 +84,12 @@ func (s *site) smallRequests(ctx context.Context, period time.Duration, stdout i
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	fmt.Fprintf(stdout, "small requests: %.0f/s on %d connections\n",
-		float64(done.Load())/time.Since(start).Seconds(), workers)
+	total := time.Since(start)
+	all := slices.Concat(took[:]...)
+	slices.Sort(all)
+	at := func(q float64) time.Duration { return all[int(q*float64(len(all)))].Round(time.Microsecond) }
+	fmt.Fprintf(stdout, "small requests: %.0f/s on %d connections, p50 %v, p90 %v, p99 %v\n",
+		float64(len(all))/total.Seconds(), workers, at(0.50), at(0.90), at(0.99))
 	return nil
 }
 

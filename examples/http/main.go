@@ -4,7 +4,7 @@
 //	go run ./examples/http -listen :7480          a server
 //	go run ./examples/http -dial localhost:7480   a client of that server
 //
-// The client counts small requests, then streams a large body each way and
+// The client measures small requests, then streams a large body each way and
 // compares checksums.
 package main
 
@@ -43,10 +43,11 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	load.body <<= 20
 	switch {
 	case *listen != "" && *dial != "":
 		return fmt.Errorf("-listen and -dial are two programs: start each")
+	case load.period <= 0 || load.body < 1:
+		return fmt.Errorf("-t %v -body %d: at least some time and one MiB are needed", load.period, load.body)
 	case *dial != "":
 		return client(ctx, *dial, load, stdout)
 	case *listen != "":

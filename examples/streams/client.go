@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/yamux"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/farwire/farwire/conn"
 	"github.com/farwire/farwire/rdma"
 )
 
@@ -21,6 +22,7 @@ func client(ctx context.Context, address string, n int, size int64, stdout io.Wr
 	if err != nil {
 		return err
 	}
+	fmt.Fprintf(stdout, "%s over %s\n", c.RemoteAddr(), c.(*conn.Conn).Device())
 	session, err := yamux.Client(c, config())
 	if err != nil {
 		c.Close()

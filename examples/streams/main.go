@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -44,6 +45,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	switch {
 	case *listen != "" && *dial != "":
 		return fmt.Errorf("-listen and -dial are two programs: start each")
+	case *streams < 1 || *size < 1:
+		return fmt.Errorf("-n %d -bytes %d: at least one of each must be sent", *streams, *size)
 	case *dial != "":
 		return client(ctx, *dial, *streams, *size, stdout)
 	}
@@ -59,19 +62,21 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if *listen != "" {
 		fmt.Fprintln(stdout, "listening on", ln.Addr())
 		defer context.AfterFunc(ctx, func() { ln.Close() })()
-		serve(ln)
-		return nil
+		return serve(ln)
 	}
 	go serve(ln)
 	return client(ctx, ln.Addr().String(), *streams, *size, stdout)
 }
 
 // serve echoes every stream of every connection until ln is closed.
-func serve(ln net.Listener) {
+func serve(ln net.Listener) error {
 	for {
 		c, err := ln.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
 		if err != nil {
-			return
+			return err
 		}
 		go echoStreams(c)
 	}

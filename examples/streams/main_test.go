@@ -10,7 +10,8 @@ var program = exampletest.Program{
 	Main:  main,
 	Run:   run,
 	Small: []string{"-n", "8", "-bytes", "100000"},
-	Wants: []string{"8 streams", "agrees"},
+	Wants: []string{"(software)", "8 streams", "agrees"},
+	Bad:   [][]string{{"-n", "0"}, {"-bytes", "-1"}},
 }
 
 func TestMain(m *testing.M)         { program.TestMain(m) }

@@ -47,7 +47,6 @@ func borrow(ctx context.Context, address string, count int, stdout io.Writer) (e
 
 	b := borrower{side: s, theirs: theirs.Memory}
 	b.fill()
-	count = max(count, blocks) // every block has to be written and come back
 	for _, op := range []qp.Op{qp.Write, qp.Read} {
 		if err := b.move(ctx, op, count, stdout); err != nil {
 			return fmt.Errorf("%v: %w", op, err)

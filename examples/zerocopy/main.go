@@ -6,7 +6,8 @@
 //	go run ./examples/zerocopy -dial localhost:7501   the side that uses it
 //
 // The two meet over TCP, where the lender hands out its memory's address and key.
-// With no RDMA hardware both use the software NIC; FARWIRE_DEVICE names another device.
+// Both use the software NIC unless FARWIRE_DEVICE names another device. On two machines
+// each tells its software NIC the machine's address: FARWIRE_SOFTNIC=addr=10.0.0.1.
 package main
 
 import (
@@ -18,6 +19,7 @@ import (
 	"net"
 	"os"
 	"os/signal"
+	"sync"
 )
 
 func main() {
@@ -34,13 +36,15 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("zerocopy", flag.ContinueOnError)
 	listen := flags.String("listen", "", "lend memory to whoever connects to this `address`")
 	dial := flags.String("dial", "", "use the memory of the lender at this `address`")
-	count := flags.Int("n", 4096, "`blocks` of 64 KiB to write and read back")
+	count := flags.Int("n", 4096, "`blocks` of 64 KiB to write and read back, at least 16")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	switch {
 	case *listen != "" && *dial != "":
 		return fmt.Errorf("-listen and -dial are two programs: start each")
+	case *count < blocks: // each has to be written and come back
+		return fmt.Errorf("-n %d: at least %d blocks must be moved", *count, blocks)
 	case *dial != "":
 		return borrow(ctx, *dial, *count, stdout)
 	case *listen == "":
@@ -51,7 +55,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	fmt.Fprintln(stdout, "listening on", ln.Addr())
-	return lendAll(ctx, ln)
+	return lendAll(ctx, ln, stdout)
 }
 
 // both lends memory to itself.
@@ -62,15 +66,18 @@ func both(ctx context.Context, count int, stdout io.Writer) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	lent := make(chan error, 1)
-	go func() { lent <- lendAll(ctx, ln) }()
+	go func() { lent <- lendAll(ctx, ln, stdout) }()
 	err = borrow(ctx, ln.Addr().String(), count, stdout)
 	stop()
 	return errors.Join(err, <-lent)
 }
 
-// lendAll lends to one peer after the other until ctx ends.
-func lendAll(ctx context.Context, ln net.Listener) error {
+// lendAll lends to whoever connects until ctx ends. What goes wrong with one peer is
+// no matter to the others.
+func lendAll(ctx context.Context, ln net.Listener, stdout io.Writer) error {
 	defer context.AfterFunc(ctx, func() { ln.Close() })()
+	var lending sync.WaitGroup
+	defer lending.Wait()
 	for {
 		c, err := ln.Accept()
 		if ctx.Err() != nil {
@@ -79,10 +86,12 @@ func lendAll(ctx context.Context, ln net.Listener) error {
 		if err != nil {
 			return err
 		}
-		err = lend(c)
-		c.Close()
-		if err != nil {
-			return err
-		}
+		lending.Go(func() {
+			defer c.Close()
+			defer context.AfterFunc(ctx, func() { c.Close() })()
+			if err := lend(c); err != nil && ctx.Err() == nil {
+				fmt.Fprintf(stdout, "lending to %v: %v\n", c.RemoteAddr(), err)
+			}
+		})
 	}
 }

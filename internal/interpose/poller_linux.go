@@ -15,7 +15,7 @@ import (
 )
 
 // poller looks at the doorbell pages of all files. While doorbells are rung it
-// looks every few microseconds; the longer there are none, the more seldom, and
+// looks every few tens of microseconds; the longer there are none, the more seldom, and
 // without files it does not run.
 type poller struct {
 	urgent atomic.Bool // a command was executed: expect doorbells
@@ -72,8 +72,9 @@ func (p *poller) wait() []*softnic.ProcessFile {
 
 func (p *poller) run() {
 	defer close(p.done)
-	runtime.LockOSThread() // and end the thread: it is not like others
-	prepareThread()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer prepareThread()()
 	var last time.Time // of a doorbell
 	for {
 		files := p.wait()
@@ -93,22 +94,34 @@ func (p *poller) run() {
 	}
 }
 
-// pause is how long to wait for doorbells when there was none for a time.
+// pause is how long to wait for doorbells when there was none for a time. Shorter
+// pauses make everything slower where processors are few: the programs, and
+// whatever else of this process takes part, get no time between two looks.
 func pause(idle time.Duration) time.Duration {
 	switch {
-	case idle < 10*time.Millisecond:
-		return 2 * time.Microsecond
 	case idle < time.Second:
 		return 50 * time.Microsecond
+	case idle < 10*time.Second:
+		return time.Millisecond
 	}
-	return time.Millisecond
+	return 4 * time.Millisecond
 }
 
-// prepareThread makes short sleeps short, and lets the thread interrupt programs
-// that spin, which wait for it after all: a short time slice says that it will not
-// run for long. Where the kernel knows none of this, the poller is slower.
-func prepareThread() {
+// prepareThread makes short sleeps short, and has the thread run as soon as it
+// wakes: on a busy machine programs that spin would otherwise use up their time
+// while they wait for it. That needs a privilege; without, doorbells are answered
+// later. The NIC's own goroutine takes over what would take long. The function
+// returned makes the thread one like others again. It must not end instead: it may
+// be the one that started a program, which would be killed (see start).
+func prepareThread() (restore func()) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
-	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_NORMAL, Runtime: uint64(100 * time.Microsecond)}
+	before, err := unix.SchedGetAttr(0, 0)
+	attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1, Flags: unix.SCHED_FLAG_RESET_ON_FORK}
 	_ = unix.SchedSetAttr(0, &attr, 0)
+	return func() {
+		if err == nil {
+			_ = unix.SchedSetAttr(0, before, 0)
+		}
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 0, 0, 0, 0)
+	}
 }

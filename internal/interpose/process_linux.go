@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"sync"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -69,6 +70,8 @@ func (h *Host) start(ctx context.Context, c Command) (*Process, error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	cmd.WaitDelay = killDelay
+	// Without this process a program could only spin for ever.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err = cmd.Start()
 	theirs.Close()
 	if err != nil {

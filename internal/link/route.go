@@ -35,11 +35,15 @@ func (l *router) Flush()             { l.wire.Flush() }
 func (l *router) Counters() Counters { return l.wire.Counters().add(l.port.Counters()) }
 
 func (l *router) Send(p *Packet) {
-	if l.port.net.Has(p.Dst) {
-		l.port.Send(p)
-		return
+	to := l.port.net.lookup(p.Dst.Unmap())
+	switch {
+	case to == nil:
+		l.wire.Send(p)
+	case !p.stamp(l.port.addr):
+		l.port.count.drop(p, DropSize)
+	default:
+		l.port.send(p, to)
 	}
-	l.wire.Send(p)
 }
 
 func (l *router) Close() error {

@@ -77,8 +77,9 @@ type Config struct {
 	// Seed seeds the faults; equal seeds give equal faults for equal traffic.
 	Seed uint64
 
-	// Logger is told the reason of every refusal and error completion. Default
-	// none.
+	// Logger is told the reason of every refusal and error completion. Its
+	// handler runs with the NIC locked: it must not call the NIC, and what takes
+	// time in it delays all queue pairs. Default none.
 	Logger *slog.Logger
 }
 

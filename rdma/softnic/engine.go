@@ -15,17 +15,22 @@ import (
 // NIC while it waits for another.
 
 // kick has the engine look for work, now and here unless it is running.
-func (n *NIC) kick() {
+func (n *NIC) kick() { n.note(inlineWork) }
+
+// note is kick by a goroutine that does no more than share of the work.
+func (n *NIC) note(share int) {
 	n.pending.Store(true)
-	n.run()
+	n.run(share)
 }
 
-func (n *NIC) run() {
+// run works while there is work, or until it has done its share. Others may bring
+// more for as long as it runs: without a share they could keep the goroutine for
+// ever.
+func (n *NIC) run(share int) {
 	for n.pending.Load() && n.mu.TryLock() {
-		n.pending.Store(false)
-		more := n.process()
+		share -= 1 + n.process(share)
 		n.mu.Unlock()
-		if more {
+		if share <= 0 {
 			n.handOver()
 			return
 		}
@@ -38,7 +43,7 @@ func (n *NIC) lock() { n.mu.Lock() }
 
 func (n *NIC) unlock() {
 	n.mu.Unlock()
-	n.run()
+	n.run(inlineWork)
 }
 
 // handOver lets the NIC's own goroutine go on, so that the one that brought the
@@ -59,41 +64,47 @@ func (n *NIC) worker() {
 		case <-n.closing:
 			return
 		case <-n.handed:
-			n.run()
+			n.run(inlineWork)
 		}
 	}
 }
 
-// inlineWork bounds the doorbells, packets and queue pairs served by one call
-// of process.
-const inlineWork = 512
+// The share of a goroutine that came by itself, and of one that delivers a packet,
+// which may be at work for another NIC and hold that up. Doorbells, packets and
+// turns of queue pairs count one each.
+const (
+	inlineWork   = 512
+	deliveryWork = 64
+)
 
 // clockWork is how much is done by one look at the clock: some microseconds.
 const clockWork = 32
 
-// process works until nothing is left (false) or the bound is reached (true).
-func (n *NIC) process() (more bool) {
+// process works until nothing is left or limit is reached, and returns how much it
+// did. Notes are taken off before each look, so that none is lost.
+func (n *NIC) process(limit int) (did int) {
 	now := time.Now()
 	n.now = now
-	for did, looked := 0, 0; ; {
+	for looked := 0; ; {
 		if did-looked >= clockWork {
 			now = time.Now()
 			n.now, looked = now, did
+		}
+		if n.pending.Load() {
+			n.pending.Store(false)
 		}
 		step := n.answerDoorbells()
 		step += n.takePackets(now)
 		step += n.expire(now)
 		step += n.serveReady(now)
 		step += n.releaseLate(now)
-		if step == 0 {
+		if did += step; step == 0 {
 			n.pollFlushing(now)
-			n.setTimer(now)
-			return false
+		} else if did < limit {
+			continue
 		}
-		if did += step; did >= inlineWork {
-			n.setTimer(now)
-			return true
-		}
+		n.setTimer(now)
+		return did
 	}
 }
 
@@ -109,24 +120,29 @@ func (n *NIC) deliver(p *link.Packet) {
 		n.overflows.Add(1)
 		p.Release()
 	}
-	n.kick()
+	n.note(deliveryWork)
 }
 
 // maxInbox bounds the packets that wait for the engine.
 const maxInbox = 1 << 14
 
-func (n *NIC) takePackets(now time.Time) int {
-	n.inboxMu.Lock()
-	batch := n.inbox
-	n.inbox = n.inboxSpare[:0]
-	n.inboxMu.Unlock()
-	for i, p := range batch {
-		batch[i] = nil
+// takePackets takes in packets that have arrived, as many as one look at the clock
+// is for.
+func (n *NIC) takePackets(now time.Time) (did int) {
+	if n.taken == len(n.arrived) {
+		n.inboxMu.Lock()
+		n.arrived, n.inbox = n.inbox, n.arrived[:0]
+		n.inboxMu.Unlock()
+		n.taken = 0
+	}
+	for ; n.taken < len(n.arrived) && did < clockWork; did++ {
+		p := n.arrived[n.taken]
+		n.arrived[n.taken] = nil
+		n.taken++
 		n.takePacket(now, p)
 		p.Release()
 	}
-	n.inboxSpare = batch
-	return len(batch)
+	return did
 }
 
 func (n *NIC) takePacket(now time.Time, p *link.Packet) {
@@ -184,25 +200,29 @@ func (n *NIC) serveReady(now time.Time) (did int) {
 // a post rings no doorbell, so while there are queue pairs in error the timer
 // looks after them, ever more seldom while it finds nothing.
 func (n *NIC) pollFlushing(now time.Time) {
-	if len(n.flushing) == 0 {
+	switch {
+	case len(n.flushing) == 0:
 		n.flushWait, n.flushAt = 0, time.Time{}
 		return
+	case n.flushWait == 0: // there is a new one, whose receives are flushed
+		n.flushWait = minFlushWait
+	case now.Before(n.flushAt):
+		return
+	case n.flushPosted():
+		n.flushWait = minFlushWait
+	default:
+		n.flushWait = min(2*n.flushWait, maxFlushWait)
 	}
-	found := n.flushWait == 0
+	n.flushAt = now.Add(n.flushWait)
+}
+
+func (n *NIC) flushPosted() (found bool) {
 	for q := range n.flushing {
 		if q.flushReceives() > 0 {
 			found = true
 		}
 	}
-	switch {
-	case found:
-		n.flushWait = minFlushWait
-	case now.Before(n.flushAt):
-		return
-	default:
-		n.flushWait = min(2*n.flushWait, maxFlushWait)
-	}
-	n.flushAt = now.Add(n.flushWait)
+	return found
 }
 
 const (

@@ -93,6 +93,7 @@ func TestNewErrors(t *testing.T) {
 		"UDP on InfiniBand":   {LinkLayer: verbs.LinkInfiniBand, Link: LinkUDP},
 		"address of a LID":    {LinkLayer: verbs.LinkInfiniBand, Addr: addr},
 		"multicast":           {Addr: netip.MustParseAddr("224.0.0.1")},
+		"link-local over UDP": {Addr: netip.MustParseAddr("fe80::1"), Link: LinkUDP},
 		"unspecified":         {Addr: netip.MustParseAddr("0.0.0.0")},
 		"zone":                {Addr: netip.MustParseAddr("fe80::1%lo")},
 		"MTU":                 {MTU: 6, Link: LinkMemory},

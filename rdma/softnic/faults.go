@@ -93,7 +93,8 @@ func (n *NIC) HoldCompletions() {
 }
 
 // ReleaseCompletions writes the completions that HoldCompletions or the fault
-// Withhold kept back, and ends the withholding.
+// Withhold kept back, and ends the withholding. Where one before them is late they
+// come after it.
 func (n *NIC) ReleaseCompletions() {
 	n.lock()
 	defer n.unlock()
@@ -102,6 +103,10 @@ func (n *NIC) ReleaseCompletions() {
 		delete(n.held, c)
 		c.silent = false
 		for _, e := range held {
+			if len(c.delayed) > 0 {
+				c.delayed = append(c.delayed, delayedCompletion{n.now, e})
+				continue
+			}
 			c.write(e)
 		}
 	}

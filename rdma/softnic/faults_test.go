@@ -304,9 +304,9 @@ func TestHandOver(t *testing.T) {
 	for range inlineWork {
 		n.deliver(link.Get(16))
 	}
-	more := n.process()
+	did := n.process(inlineWork)
 	n.unlock()
-	require.True(t, more)
+	require.Equal(t, inlineWork, did)
 }
 
 // An idle NIC does nothing: no timer, though there are queue pairs.

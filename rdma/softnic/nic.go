@@ -51,7 +51,8 @@ type NIC struct {
 
 	mu sync.Mutex // guards everything below, and all objects
 
-	inboxSpare []*link.Packet
+	arrived    []*link.Packet // taken out of the inbox
+	taken      int            // of them
 	files      map[*file]bool
 	qps        map[uint32]*qp
 	cqs        map[uint32]*cq

@@ -214,6 +214,8 @@ func checkAddr(c *Config) error {
 		return fmt.Errorf("address %v on an InfiniBand port, which has a LID", a)
 	case a.Zone() != "" || a.IsMulticast() || a.IsUnspecified():
 		return fmt.Errorf("address %v is not a unicast address without zone", a)
+	case c.Link == LinkUDP && a.Is6() && a.IsLinkLocalUnicast():
+		return fmt.Errorf("address %v is link-local: GIDs have no zone, so UDP cannot tell its network", a)
 	}
 	return nil
 }

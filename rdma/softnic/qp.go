@@ -247,6 +247,9 @@ func (q *qp) serve(now time.Time) (did int) {
 		q.proto.Fail()
 	}
 	did = q.fetch()
+	if q.state == uapi.QPErr && q.flushReceives() > 0 {
+		n.flushWait = 0
+	}
 	for sent := 0; ; sent++ {
 		if sent == burst {
 			n.schedule(q)
@@ -277,13 +280,13 @@ func (q *qp) get() *link.Packet { return link.Get(link.MaxSize) }
 // send puts a packet on the link of the queue pair's path.
 func (q *qp) send(p *link.Packet) {
 	n := q.nic
-	n.count.PacketsSent++
-	n.count.BytesSent += uint64(len(p.Buf))
 	if !n.portUp {
 		n.count.DropPortDown++
 		p.Release()
 		return
 	}
+	n.count.PacketsSent++
+	n.count.BytesSent += uint64(len(p.Buf))
 	w := &q.way
 	p.Dst, p.SrcPort, p.TClass, p.Global = w.to, w.sourcePort, w.class, w.global
 	w.out.Send(p)

@@ -263,4 +263,5 @@ func (n *NIC) doom(q *qp) {
 	q.raise(uapi.EventQPFatal)
 	q.doomed = true
 	n.schedule(q)
+	n.pending.Store(true)
 }

@@ -126,11 +126,13 @@ func (q *qp) read(s *slot, posted uint16) error {
 	if q.sendBlocks == 0 || uint32(pending) > q.sendBlocks {
 		return bad(detailOverposted, "%d blocks posted to a queue of %d", pending, q.sendBlocks)
 	}
-	n := q.nic
-	if !q.copyEntry(n.entry[:prm.Block], q.head) {
+	if s.entry = s.entry[:cap(s.entry)]; len(s.entry) < prm.Block {
+		s.entry = make([]byte, prm.Block)
+	}
+	if !q.copyEntry(s.entry[:prm.Block], q.head) {
 		return bad(detailQueueGone, "block %d", q.head)
 	}
-	ctrl, err := prm.ParseCtrl(n.entry[:prm.Block])
+	ctrl, err := prm.ParseCtrl(s.entry)
 	if err != nil {
 		return err
 	}
@@ -145,19 +147,17 @@ func (q *qp) read(s *slot, posted uint16) error {
 	if blocks := (size + prm.Block - 1) / prm.Block; blocks > int(pending) {
 		return bad(detailOverposted, "entry of %d blocks, %d posted", blocks, pending)
 	}
-	size = max(size, prm.Unit)
-	if cap(s.entry) < size {
-		s.entry = make([]byte, size, (size+prm.Block-1)&^(prm.Block-1))
+	if size > len(s.entry) {
+		s.entry = append(s.entry, make([]byte, (size+prm.Block-1)&^(prm.Block-1)-len(s.entry))...)
 	}
-	s.entry = s.entry[:size]
-	if !q.copyEntry(s.entry, q.head) {
+	if size > prm.Block && !q.copyEntry(s.entry[prm.Block:size], q.head+1) {
 		return bad(detailQueueGone, "block %d", q.head)
 	}
 	parse := prm.ParseSend
 	if q.kind == uapi.QPTypeUD {
 		parse = prm.ParseDatagram
 	}
-	if err := parse(s.entry, &s.Send); err != nil {
+	if err := parse(s.entry[:max(size, prm.Unit)], &s.Send); err != nil {
 		return err
 	}
 	return q.checkLimits(s)
@@ -185,7 +185,7 @@ func (q *qp) copyEntry(p []byte, block uint16) bool {
 	at := (uint64(block) & uint64(q.sendBlocks-1)) * prm.Block
 	first := min(uint64(len(p)), uint64(q.sendBlocks)*prm.Block-at)
 	return q.mem.Read(q.sendBuf+at, p[:first]) == nil &&
-		q.mem.Read(q.sendBuf, p[first:]) == nil
+		(first == uint64(len(p)) || q.mem.Read(q.sendBuf, p[first:]) == nil)
 }
 
 // CompleteSend writes the completion of an entry that asked for one or failed.

@@ -82,6 +82,9 @@ func (n *NIC) pushRung(u *uar) {
 
 // answerDoorbells handles every rung register and returns how many there were.
 func (n *NIC) answerDoorbells() (did int) {
+	if n.rung.Load() == nil {
+		return 0
+	}
 	for u := n.rung.Swap(nil); u != nil; {
 		next := u.next // before rung is cleared: then it may be pushed again
 		u.next = nil

@@ -41,7 +41,7 @@ func (e Endpoint) Validate() error {
 	}
 	switch e.LinkLayer {
 	case LinkEthernet:
-		if e.GID.IsZero() {
+		if e.GID.Addr().IsUnspecified() { // in either IP version
 			return fmt.Errorf("%w: no GID", ErrInvalidEndpoint)
 		}
 	case LinkInfiniBand:

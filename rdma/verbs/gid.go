@@ -40,7 +40,7 @@ func (g GID) IsV4() bool { return netip.AddrFrom16(g).Is4In6() }
 func (g GID) IsZero() bool { return g == GID{} }
 
 // IsMulticast reports whether the GID addresses a multicast group.
-func (g GID) IsMulticast() bool { return g[0] == 0xff }
+func (g GID) IsMulticast() bool { return g.Addr().IsMulticast() }
 
 // String returns the address in its usual form, as Addr does.
 func (g GID) String() string { return g.Addr().String() }

@@ -153,6 +153,8 @@ func TestEndpointValidate(t *testing.T) {
 		"no link layer":       func(e *Endpoint) { e.LinkLayer = 0 },
 		"unknown link layer":  func(e *Endpoint) { e.LinkLayer = 3 },
 		"multicast GID":       func(e *Endpoint) { e.GID = GID{0: 0xff} },
+		"multicast IPv4 GID":  func(e *Endpoint) { e.GID = GIDFrom(netip.MustParseAddr("224.0.0.1")) },
+		"no IPv4 GID, no LID": func(e *Endpoint) { e.GID, e.LID = GIDFrom(netip.IPv4Unspecified()), 0 },
 		"no GID, no LID":      func(e *Endpoint) { e.GID, e.LID = GID{}, 0 },
 		"multicast LID or no": func(e *Endpoint) { e.GID, e.LID = GID{}, 0xc000 },
 	} {

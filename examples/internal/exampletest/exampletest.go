@@ -25,6 +25,7 @@ type Program struct {
 	Run   func(context.Context, []string, io.Writer) error // what Main calls
 	Small []string                                         // arguments that make its work short
 	Wants []string                                         // words of a run that went well
+	Bad   [][]string                                       // arguments that make no sense
 }
 
 // TestMain is for an example's TestMain: it runs the tests and looks for
@@ -69,6 +70,9 @@ func (p Program) Usage(t *testing.T) {
 	require.ErrorContains(t, p.Run(t.Context(), []string{"-listen", "a", "-dial", "b"}, io.Discard), "two programs")
 	require.Error(t, p.Run(t.Context(), []string{"-dial", "127.0.0.1:1"}, io.Discard), "nobody listens on port 1")
 	require.Error(t, p.Run(t.Context(), []string{"-listen", "127.0.0.1:99999"}, io.Discard))
+	for _, arguments := range p.Bad {
+		require.ErrorContains(t, p.Run(t.Context(), arguments, io.Discard), "at least")
+	}
 }
 
 func (p Program) check(t *testing.T, out string) {

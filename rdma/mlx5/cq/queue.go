@@ -57,15 +57,15 @@ const minCompletions = 2
 func New(nic *mlx5.NIC, n int) (*Queue, error) {
 	dev := nic.Device()
 	if max := nic.Limits().Completions; n < 1 || n > max {
-		return nil, fmt.Errorf("create completion queue: %d completions is not in 1..%d", n, max)
+		return nil, fmt.Errorf("completion queue of %d: not in 1..%d", n, max)
 	}
 	q := &Queue{nic: nic, dev: dev}
 	if err := dev.Hold(q); err != nil {
-		return nil, fmt.Errorf("create completion queue: %w", err)
+		return nil, fmt.Errorf("completion queue of %d: %w", n, err)
 	}
 	if err := q.create(ring.RoundUp(uint32(max(minCompletions, n)))); err != nil {
 		dev.Drop(q)
-		return nil, fmt.Errorf("create completion queue: %w", err)
+		return nil, fmt.Errorf("completion queue of %d: %w", n, err)
 	}
 	return q, nil
 }

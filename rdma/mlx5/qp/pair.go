@@ -73,7 +73,7 @@ func New(done *cq.Queue, c Config) (*Pair, error) {
 		c.ReceiveQueue = done
 	}
 	if err := p.make(done, c); err != nil {
-		return nil, fmt.Errorf("create queue pair: %w", err)
+		return nil, fmt.Errorf("queue pair: %w", err)
 	}
 	return p, nil
 }
