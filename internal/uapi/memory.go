@@ -40,6 +40,14 @@ type RegMRResp struct {
 	Rkey     uint32
 }
 
+// Bits of ReregMR.Flags: what of the region changes (ib_verbs.h, enum
+// ib_mr_rereg_flags).
+const (
+	ReregTranslation = 1 << 0 // Start, Length and HcaVa
+	ReregPD          = 1 << 1
+	ReregAccess      = 1 << 2
+)
+
 // ReregMR is struct ib_uverbs_rereg_mr.
 type ReregMR struct {
 	_           structs.HostLayout

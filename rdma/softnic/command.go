@@ -176,6 +176,7 @@ var writes = map[uint32]write{
 	uapi.CmdAllocPD:           (*call).allocPD,
 	uapi.CmdDeallocPD:         (*call).deallocPD,
 	uapi.CmdRegMR:             (*call).registerMR,
+	uapi.CmdReregMR:           (*call).reregisterMR,
 	uapi.CmdDeregMR:           (*call).deregisterMR,
 	uapi.CmdCreateAH:          (*call).createAH,
 	uapi.CmdDestroyAH:         (*call).destroyAH,

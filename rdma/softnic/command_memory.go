@@ -96,15 +96,23 @@ func (c *call) registerMR(inv uapi.Invoke) error {
 // checkRegion judges what all registrations have in common.
 func (c *call) checkRegion(start, va, length uint64, access uint32) error {
 	n := c.nic
+	if err := n.checkRange(start, va, length); err != nil {
+		return err
+	}
+	if n.count.MRs >= n.lim.MRs {
+		return refuse(enomem, "%d memory regions", n.count.MRs)
+	}
+	return checkAccess(access)
+}
+
+func (n *NIC) checkRange(start, va, length uint64) error {
 	switch {
 	case length == 0 || start+length < start || va+length < va:
 		return refuse(einval, "region of %d bytes at %#x", length, start)
 	case length > uint64(n.lim.RegionBytes):
 		return refuse(einval, "region of %d bytes, limit %d", length, n.lim.RegionBytes)
-	case n.count.MRs >= n.lim.MRs:
-		return refuse(enomem, "%d memory regions", n.count.MRs)
 	}
-	return checkAccess(access)
+	return nil
 }
 
 // pinRegion pins a region's memory. That takes time in proportion to it, so the

@@ -37,7 +37,7 @@ func (c *call) createQPEx(inv uapi.Invoke) error {
 	switch {
 	case req.CompMask != 0:
 		return refuse(enotsup, "comp_mask %#x", req.CompMask)
-	case req.CreateFlags != 0 || req.RwqIndTblHandle != 0 || req.SourceQpn != 0:
+	case uint64(req.CreateFlags)&^createFlags(uint64(req.QPType)) != 0 || req.RwqIndTblHandle != 0 || req.SourceQpn != 0:
 		return refuse(einval, "creation flags %#x", req.CreateFlags)
 	}
 	q, h, err := c.newQPLegacy(uapi.CreateQP{
@@ -89,9 +89,20 @@ func createQPResponse(q *qp, h uint32) uapi.CreateQPResp {
 	}
 }
 
-// nativeSignalAll is the creation flag of the native method
-// (UVERBS_QP_FLAGS sq_sig_all, ib_user_ioctl_verbs.h IB_UVERBS_QP_CREATE_SQ_SIG_ALL).
-const nativeSignalAll = 1 << 12
+// Creation flags (ib_user_ioctl_verbs.h, enum ib_uverbs_qp_create_flags): of the
+// native method, and of datagrams, of which none go to many.
+const (
+	nativeSignalAll     = 1 << 12 // IB_UVERBS_QP_CREATE_SQ_SIG_ALL
+	noMulticastLoopback = 1 << 1  // IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK
+)
+
+// createFlags are those that queue pairs of a type may have.
+func createFlags(kind uint64) uint64 {
+	if kind == uapi.QPTypeUD {
+		return noMulticastLoopback
+	}
+	return 0
+}
 
 func (c *call) createQPNative() error {
 	if err := c.needContext(); err != nil {
@@ -107,11 +118,14 @@ func (c *call) createQPNative() error {
 	if r.caps, err = in[uapi.QPCap](c, c.req.Find(uapi.AttrCreateQPCap)); err != nil {
 		return err
 	}
+	if err := checkType(r.kind); err != nil {
+		return err
+	}
 	flags := c.word(uapi.AttrCreateQPFlags)
-	if flags&^nativeSignalAll != 0 {
+	if flags&^(nativeSignalAll|createFlags(r.kind)) != 0 {
 		return refuse(einval, "flags %#x", flags)
 	}
-	r.signalAll = flags != 0
+	r.signalAll = flags&nativeSignalAll != 0
 	if r.async, err = c.asyncFile(uapi.AttrCreateQPEventFD); err != nil {
 		return err
 	}
@@ -149,6 +163,14 @@ func native[T any](c *call, kind, id uint16) (v T, err error) {
 	return lookup[T](c.file, kind, a.Data())
 }
 
+// checkType refuses types that this NIC does not have.
+func checkType(kind uint64) error {
+	if kind < uapi.QPTypeRC || kind > uapi.QPTypeUD {
+		return refuse(enotsup, "queue pair type %d", kind)
+	}
+	return nil
+}
+
 // newQP creates the queue pair and writes the driver's response.
 func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 	f, n := c.file, c.nic
@@ -156,8 +178,8 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if r.kind < uapi.QPTypeRC || r.kind > uapi.QPTypeUD {
-		return nil, 0, refuse(enotsup, "queue pair type %d", r.kind)
+	if err := checkType(r.kind); err != nil {
+		return nil, 0, err
 	}
 	if r.srq != nil {
 		r.caps.MaxRecvWR, r.caps.MaxRecvSGE = 0, 0 // there is no receive queue, whatever was asked for

@@ -294,6 +294,23 @@ func testTransitions(t *testing.T, r *raw, q *rawQP, kind uint8, path []uapi.Mod
 	}
 }
 
+// Not to hear one's own multicasts is easily granted.
+func TestDatagramFlags(t *testing.T) {
+	r := newRaw(t, newTestNIC(t, private()))
+	cq := r.createCQ(16, false)
+	_, buf := r.alloc(16 << 10)
+	_, record := r.alloc(8)
+	udata := r.qpUdata(16, 16, buf, record)
+	create := func(kind uint8, flags uint32) error {
+		_, _, err := r.write(uapi.CmdExCreateQP, enc(uapi.ExCreateQP{PDHandle: r.pd, SendCQHandle: cq.handle,
+			RecvCQHandle: cq.handle, MaxSendWR: 16, MaxRecvWR: 16, QPType: kind, CreateFlags: flags}), 40, prm.Bytes(&udata), 40)
+		return err
+	}
+	requireErrno(t, 0, create(uapi.QPTypeUD, noMulticastLoopback))
+	requireErrno(t, syscall.EINVAL, create(uapi.QPTypeUD, 1))
+	requireErrno(t, syscall.EINVAL, create(uapi.QPTypeRC, noMulticastLoopback))
+}
+
 func TestAddressHandles(t *testing.T) {
 	cfg := private()
 	cfg.Limits.AHs = 1
