@@ -176,7 +176,8 @@ func TestPyverbs(t *testing.T) {
 	}
 	t.Chdir(dir)
 	args := []string{"--", python, "tests/run_tests.py", "--dev", "mlx5_0"}
-	for _, name := range []string{"pd", "mr", "cq", "cqex", "cq_events", "atomic", "fork", "mlx5_uar", "mlx5_raw_wqe"} {
+	for _, name := range []string{"pd", "mr", "cq", "cqex", "cq_events", "atomic", "fork", "addr", "qp", "qpex", "parent_domain",
+		"relaxed_ordering", "mlx5_cq", "mlx5_uar", "mlx5_raw_wqe"} {
 		args = append(args, "tests.test_"+name)
 	}
 	runTool(t, args...)
