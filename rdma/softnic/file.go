@@ -73,6 +73,9 @@ func (f *file) command(cmd []byte, caller Caller, mem memory) error {
 	n := f.nic
 	n.lock()
 	defer n.unlock()
+	if caller != nil && n.pending.Load() {
+		n.process(inlineWork) // what the caller rang while somebody else had the NIC
+	}
 	n.count.Commands++
 	name, err := f.execute(cmd, caller, mem)
 	if err == nil {

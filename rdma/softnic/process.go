@@ -107,7 +107,10 @@ func (n *NIC) OpenFor(pages Pages) (*ProcessFile, error) {
 // Ioctl executes one command. Its bytes are a copy: what the caller must see of
 // them afterwards, the attributes, is for the one who made it to write back, unless
 // the error is EFAULT.
+//
+// Doorbells that were rung before come first: a device would long have seen them.
 func (p *ProcessFile) Ioctl(caller Caller, cmd []byte) error {
+	p.Poll()
 	return p.f.command(cmd, caller, caller.Memory())
 }
 

@@ -308,6 +308,19 @@ func TestProcessOverwrittenDoorbells(t *testing.T) {
 	}
 }
 
+// What was rung before a command is done before it.
+func TestProcessDoorbellsBeforeCommands(t *testing.T) {
+	soft := newNIC(t, memoryOnly(softnic.Config{}))
+	p := openFor(t, soft)
+	a, _ := endpoints(t, soft, p)
+	a.nop(t)
+	_, err := a.nic.Port()
+	require.NoError(t, err)
+	require.EqualValues(t, 2, soft.Counters().Completions)
+	require.False(t, p.Poll())
+	a.poll(t, 2)
+}
+
 // Nor are arms, and a queue that was never armed raises nothing.
 func TestProcessOverwrittenArms(t *testing.T) {
 	soft := newNIC(t, memoryOnly(softnic.Config{}))
