@@ -103,9 +103,14 @@ func TestControlsStayInTheirRoom(t *testing.T) {
 	errs := make(chan error, 2)
 	go func() { _, err := p.b.Write(make([]byte, 10_000)); errs <- err }()
 	go func() { _, err := io.ReadFull(p.a, make([]byte, 10_000)); errs <- err }()
+	out := func() (n int) {
+		p.qa.set(func() { n = p.qa.maxOut })
+		return n
+	}
+	require.Eventually(t, func() bool { return out() == Reserve }, 20*time.Second, time.Millisecond)
 	parked(t, p.a, &p.a.rd)
 	parked(t, p.b, &p.b.wr)
-	require.Equal(t, Reserve, p.qa.maxOut)
+	require.Equal(t, Reserve, out())
 	p.qa.set(func() { p.qa.holdDone = false })
 	for range cap(errs) {
 		require.NoError(t, <-errs)
