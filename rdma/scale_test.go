@@ -29,7 +29,7 @@ func TestThousandConnections(t *testing.T) {
 	kept, err := ln.Accept()
 	require.NoError(t, err)
 	go echo(kept)
-	one := countResources(t)
+	one := countSteady(t)
 	served := make(chan net.Conn, n)
 	go func() {
 		for range n {
@@ -201,6 +201,21 @@ func times(n int) int {
 func countAlone(t testing.TB) resources {
 	require.NoError(t, goleak.Find())
 	return countResources(t)
+}
+
+// countSteady is countResources once goroutines that are about to end have ended: when the
+// count has stayed the same for a while.
+func countSteady(t testing.TB) (r resources) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for same := 0; same < 100; <-tick.C {
+		if now := countResources(t); now == r {
+			same++
+		} else {
+			r, same = now, 0
+		}
+	}
+	return r
 }
 
 // settleTo waits until the devices are closed and the process has no more resources than
