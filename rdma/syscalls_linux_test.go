@@ -60,7 +60,9 @@ func TestNoSystemCalls(t *testing.T) {
 	const few, many = 1000, 11_000
 	a, b := countSystemCalls(t, few), countSystemCalls(t, many)
 	t.Logf("%d messages: %d system calls; %d messages: %d", few, a, many, b)
-	require.Less(t, b-a, (many-few)/50, "but for what the runtime does by itself")
+	// The runtime makes some by itself, in proportion to the time it takes: signals to
+	// preempt, above all, which on a busy machine were one in 50 messages.
+	require.Less(t, b-a, (many-few)/10, "but for what the runtime does by itself")
 }
 
 // countSystemCalls counts the system calls of the one thread of a busy process.
