@@ -57,12 +57,13 @@ func busy() error {
 // TestNoSystemCalls: a message costs none, neither at the sender nor at the receiver, nor
 // in the software NIC between them.
 func TestNoSystemCalls(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector makes it slow, and the runtime calls the system as time goes by")
+	}
 	const few, many = 1000, 11_000
 	a, b := countSystemCalls(t, few), countSystemCalls(t, many)
 	t.Logf("%d messages: %d system calls; %d messages: %d", few, a, many, b)
-	// The runtime makes some by itself, in proportion to the time it takes: signals to
-	// preempt, above all, which on a busy machine were one in 50 messages.
-	require.Less(t, b-a, (many-few)/10, "but for what the runtime does by itself")
+	require.Less(t, b-a, (many-few)/50, "but for what the runtime does by itself")
 }
 
 // countSystemCalls counts the system calls of the one thread of a busy process.
