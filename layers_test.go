@@ -17,7 +17,7 @@ var layers = [][]string{
 	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce"},
 	{"internal/link"},
 	{"internal/rc", "rdma/verbs"},
-	{"internal/ud"},
+	{"internal/ud", "rdma/softnic/trace"},
 	{"rdma/mlx5/internal/ledger"},
 	{"rdma/mlx5/internal/device"},
 	{"rdma/mlx5"},

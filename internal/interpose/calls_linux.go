@@ -97,7 +97,11 @@ func (c *call) mmap() (int, unix.Errno, bool) {
 	if f == nil {
 		return 0, 0, false
 	}
-	if err := f.nicFile.Map(int64(c.n.args[5]), int(c.n.args[1])); err != nil {
+	pid, err := processOf(c.tid())
+	if err != nil {
+		return 0, errnoOf(err), true
+	}
+	if err := f.nicFile.Map(pid, int64(c.n.args[5]), int(c.n.args[1])); err != nil {
 		return 0, errnoOf(err), true
 	}
 	return 0, 0, false

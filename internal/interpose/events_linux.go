@@ -22,6 +22,9 @@ type caller struct {
 	mem  *processMemory
 }
 
+// Process is the process's number.
+func (c *caller) Process() int { return c.mem.pid }
+
 // Memory is the process's memory.
 func (c *caller) Memory() softnic.Memory { return c.mem }
 

@@ -38,6 +38,10 @@ const (
 // open makes a file and gives the program a descriptor of it. The descriptor's
 // open file is not this process's own, so its end can be watched for.
 func (h *Host) open(c *call, d *device, flags uint32) (fd int, err error) {
+	pid, err := processOf(c.tid())
+	if err != nil {
+		return 0, err
+	}
 	f := &deviceFile{device: d, memories: map[int]*processMemory{}, events: map[uint64]*eventSink{}}
 	h.mu.Lock()
 	f.id = h.nextFile
@@ -46,7 +50,7 @@ func (h *Host) open(c *call, d *device, flags uint32) (fd int, err error) {
 	if f.memfd, err = unix.MemfdCreate(fileName+strconv.FormatUint(f.id, 10), unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING); err != nil {
 		return 0, err
 	}
-	if f.nicFile, err = d.nic.OpenFor(f); err != nil {
+	if f.nicFile, err = d.nic.OpenFor(pid, f); err != nil {
 		_ = unix.Close(f.memfd)
 		return 0, err
 	}

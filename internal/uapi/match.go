@@ -32,7 +32,8 @@ type Method struct {
 	Attrs  []Spec
 }
 
-func (m *Method) spec(id uint16) *Spec {
+// Spec is the description of an attribute, or nil if the method has none with the id.
+func (m *Method) Spec(id uint16) *Spec {
 	for i := range m.Attrs {
 		if m.Attrs[i].ID == id {
 			return &m.Attrs[i]
@@ -56,6 +57,9 @@ func NewTable(methods ...Method) *Table {
 	return t
 }
 
+// Find is the method that r calls, or nil if the device does not have it.
+func (t *Table) Find(r Request) *Method { return t.methods[[2]uint16{r.Object(), r.Method()}] }
+
 // Match finds the method that r calls and checks every attribute against it, in
 // the kernel's order (Linux uverbs_ioctl.c). Handles are not looked up. The
 // errors are:
@@ -71,13 +75,13 @@ func (t *Table) Match(r Request, driver uint32, mem Memory) (*Method, error) {
 	if r.Driver() != driver {
 		return nil, refuse(syscall.EINVAL, "driver id %d, device has %d", r.Driver(), driver)
 	}
-	m := t.methods[[2]uint16{r.Object(), r.Method()}]
+	m := t.Find(r)
 	if m == nil {
 		return nil, refuse(syscall.EPROTONOSUPPORT, "object %#x method %#x unknown", r.Object(), r.Method())
 	}
 	for i := range r.NumAttrs() {
 		a := r.At(i)
-		s := m.spec(a.ID())
+		s := m.Spec(a.ID())
 		if s == nil {
 			if a.Mandatory() {
 				return nil, refuse(syscall.EPROTONOSUPPORT, "%s: attribute %#x unknown", m.Name, a.ID())

@@ -19,6 +19,8 @@ type call struct {
 	req           uapi.Request
 	name          string
 	uhwIn, uhwOut uapi.Attr
+	origin        origin
+	trace         *commandTrace
 }
 
 const (

@@ -16,7 +16,7 @@ func (c *call) createAH(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	d, err := lookupLegacy[*pd](c.file, uapi.ObjectPD, req.PDHandle)
+	d, err := lookupLegacy[*pd](c, uapi.ObjectPD, req.PDHandle)
 	if err != nil {
 		return err
 	}
@@ -33,7 +33,7 @@ func (c *call) createAH(inv uapi.Invoke) error {
 	if err := c.resolved(a); err != nil {
 		return err
 	}
-	h := c.file.objects.add(uapi.ObjectAH, &ah{pd: d})
+	h := c.add(uapi.ObjectAH, &ah{pd: d})
 	d.users++
 	n.count.AHs++
 	return c.orDrop(h, out(c, inv.Reply, uapi.CreateAHResp{AHHandle: h}))
@@ -74,7 +74,7 @@ func (c *call) destroyAHNative() error {
 }
 
 func (c *call) removeAH(handle uint64) error {
-	if _, err := lookup[*ah](c.file, uapi.ObjectAH, handle); err != nil {
+	if _, err := lookup[*ah](c, uapi.ObjectAH, handle); err != nil {
 		return err
 	}
 	c.file.drop(uint32(handle))

@@ -91,7 +91,7 @@ func (c *call) newContext() (resp prm.AllocContextResponse, err error) {
 	}
 	f.oldCQE = n.cfg.OldCQE || req.MaxCQEVersion == 0
 	if n.cfg.StaticUAR || req.LibCaps&prm.LibCapDynUAR == 0 {
-		if err := f.allocStatic(req.TotalRegisters, req.LowLatencyRegisters); err != nil {
+		if err := c.allocStatic(req.TotalRegisters, req.LowLatencyRegisters); err != nil {
 			return resp, err
 		}
 	}

@@ -111,7 +111,7 @@ func (c *call) newCQ(r cqRequest) (*cq, uint32, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	q := &cq{mem: c.mem, user: r.user, async: r.async, buf: udata.BufAddr, record: udata.RecordAddr,
+	q := &cq{mem: c.mem, origin: c.origin, user: r.user, async: r.async, buf: udata.BufAddr, record: udata.RecordAddr,
 		entrySize: udata.EntrySize, ignore: r.flags&uapi.CQIgnoreOverrun != 0}
 	if r.channel != -1 {
 		if q.channel = c.eventsOf(int(r.channel), completionRecord); q.channel == nil {
@@ -141,7 +141,7 @@ func (c *call) newCQ(r cqRequest) (*cq, uint32, error) {
 	}
 	c.markUnarmed(q)
 	n.addCQ(q)
-	h := f.objects.add(uapi.ObjectCQ, q)
+	h := c.add(uapi.ObjectCQ, q)
 	// The kernel writes the number without asking how much room there is.
 	if c.uhwOut.Len() < 4 {
 		err = refuse(efault, "no room for the queue's number")
@@ -214,7 +214,7 @@ func (c *call) destroyCQNative() error {
 // removeCQ destroys a queue and reports how many of its events were read;
 // unread ones vanish.
 func (c *call) removeCQ(handle uint64, reply uapi.Attr) error {
-	q, err := lookup[*cq](c.file, uapi.ObjectCQ, handle)
+	q, err := lookup[*cq](c, uapi.ObjectCQ, handle)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func (c *call) registerDmabuf() error {
 	offset, length := c.word(uapi.AttrRegDmabufOffset), c.word(uapi.AttrRegDmabufLength)
 	iova, access := c.word(uapi.AttrRegDmabufIOVA), c.word(uapi.AttrRegDmabufAccess)
 	fd := int32(c.word(uapi.AttrRegDmabufFD))
-	d, err := lookup[*pd](f, uapi.ObjectPD, c.req.Find(uapi.AttrRegDmabufPD).Data())
+	d, err := lookup[*pd](c, uapi.ObjectPD, c.req.Find(uapi.AttrRegDmabufPD).Data())
 	if err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (c *call) registerDmabuf() error {
 	// The memory is the descriptor's; nothing of the caller's is pinned.
 	m := &mr{pd: d, mem: ownMemory{}, start: addr, va: iova, length: length, access: uint32(access), release: release}
 	n.addRegion(m)
-	h := f.objects.add(uapi.ObjectMR, m)
+	h := c.add(uapi.ObjectMR, m)
 	c.created(uapi.AttrRegDmabufHandle, uint64(h))
 	err = output(c, uapi.AttrRegDmabufLKey, m.key)
 	if err == nil {

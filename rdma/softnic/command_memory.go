@@ -18,7 +18,7 @@ func (c *call) allocPD(inv uapi.Invoke) error {
 	if err := mandatoryOut(c, prm.AllocPDResponse{PDN: d.number}); err != nil {
 		return err
 	}
-	h := f.objects.add(uapi.ObjectPD, d)
+	h := c.add(uapi.ObjectPD, d)
 	n.count.PDs++
 	if err := out(c, inv.Reply, uapi.AllocPDResp{PDHandle: h}); err != nil {
 		f.drop(h)
@@ -40,7 +40,7 @@ func (c *call) destroyPD() error {
 }
 
 func (c *call) removePD(handle uint64) error {
-	d, err := lookup[*pd](c.file, uapi.ObjectPD, handle)
+	d, err := lookup[*pd](c, uapi.ObjectPD, handle)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (c *call) registerMR(inv uapi.Invoke) error {
 	if err := c.checkRegion(req.Start, req.HcaVa, req.Length, req.AccessFlags); err != nil {
 		return err
 	}
-	d, err := lookupLegacy[*pd](c.file, uapi.ObjectPD, req.PDHandle)
+	d, err := lookupLegacy[*pd](c, uapi.ObjectPD, req.PDHandle)
 	if err != nil {
 		return err
 	}
@@ -141,7 +141,7 @@ func (c *call) pinRegion(m *mr) (charge int64, err error) {
 
 func (c *call) addRegion(m *mr) (handle uint32) {
 	c.nic.addRegion(m)
-	return c.file.objects.add(uapi.ObjectMR, m)
+	return c.add(uapi.ObjectMR, m)
 }
 
 func (c *call) deregisterMR(inv uapi.Invoke) error {
@@ -157,7 +157,7 @@ func (c *call) destroyMR() error {
 }
 
 func (c *call) removeMR(handle uint64) error {
-	if _, err := lookup[*mr](c.file, uapi.ObjectMR, handle); err != nil {
+	if _, err := lookup[*mr](c, uapi.ObjectMR, handle); err != nil {
 		return err
 	}
 	c.file.drop(uint32(handle))
@@ -165,7 +165,7 @@ func (c *call) removeMR(handle uint64) error {
 }
 
 func (c *call) queryMR() error {
-	m, err := lookup[*mr](c.file, uapi.ObjectMR, c.req.Find(uapi.AttrQueryMRHandle).Data())
+	m, err := lookup[*mr](c, uapi.ObjectMR, c.req.Find(uapi.AttrQueryMRHandle).Data())
 	if err != nil {
 		return err
 	}

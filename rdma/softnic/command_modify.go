@@ -105,7 +105,7 @@ func (c *call) modify(req *uapi.ModifyQP) error {
 	if n := c.uhwIn.Len(); n != 0 && n < minUdata {
 		return refuse(einval, "driver request of %d bytes", n)
 	}
-	q, err := lookupLegacy[*qp](c.file, uapi.ObjectQP, req.QPHandle)
+	q, err := lookupLegacy[*qp](c, uapi.ObjectQP, req.QPHandle)
 	if err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func (c *call) queryQP(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	q, err := lookupLegacy[*qp](c.file, uapi.ObjectQP, req.QPHandle)
+	q, err := lookupLegacy[*qp](c, uapi.ObjectQP, req.QPHandle)
 	if err != nil {
 		return err
 	}

@@ -65,17 +65,17 @@ func (c *call) newQPLegacy(req uapi.CreateQP) (q *qp, h uint32, err error) {
 		return nil, 0, refuse(einval, "reserved field is set")
 	}
 	if req.IsSRQ != 0 {
-		if r.srq, err = lookupLegacy[*srq](c.file, uapi.ObjectSRQ, req.SRQHandle); err != nil {
+		if r.srq, err = lookupLegacy[*srq](c, uapi.ObjectSRQ, req.SRQHandle); err != nil {
 			return nil, 0, err
 		}
 	}
-	if r.pd, err = lookupLegacy[*pd](c.file, uapi.ObjectPD, req.PDHandle); err != nil {
+	if r.pd, err = lookupLegacy[*pd](c, uapi.ObjectPD, req.PDHandle); err != nil {
 		return nil, 0, err
 	}
-	if r.sendCQ, err = lookupLegacy[*cq](c.file, uapi.ObjectCQ, req.SendCQHandle); err != nil {
+	if r.sendCQ, err = lookupLegacy[*cq](c, uapi.ObjectCQ, req.SendCQHandle); err != nil {
 		return nil, 0, err
 	}
-	if r.recvCQ, err = lookupLegacy[*cq](c.file, uapi.ObjectCQ, req.RecvCQHandle); err != nil {
+	if r.recvCQ, err = lookupLegacy[*cq](c, uapi.ObjectCQ, req.RecvCQHandle); err != nil {
 		return nil, 0, err
 	}
 	return c.newQP(r)
@@ -160,7 +160,7 @@ func native[T any](c *call, kind, id uint16) (v T, err error) {
 	if a == nil {
 		return v, refuse(einval, "attribute %d is missing", id)
 	}
-	return lookup[T](c.file, kind, a.Data())
+	return lookup[T](c, kind, a.Data())
 }
 
 // checkType refuses types that this NIC does not have.
@@ -191,7 +191,7 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 		return nil, 0, err
 	}
 	q := &qp{
-		mem: c.mem, kind: uint8(r.kind), user: r.user, pd: r.pd, sendCQ: r.sendCQ, recvCQ: r.recvCQ, srq: r.srq, async: r.async,
+		mem: c.mem, origin: c.origin, kind: uint8(r.kind), user: r.user, pd: r.pd, sendCQ: r.sendCQ, recvCQ: r.recvCQ, srq: r.srq, async: r.async,
 		buf: u.BufAddr, record: u.RecordAddr, sendBlocks: u.SendBlocks, caps: r.caps, signalAll: r.signalAll,
 	}
 	if u.Receives > 0 {
@@ -215,7 +215,7 @@ func (c *call) newQP(r qpRequest) (*qp, uint32, error) {
 		resp.Register = q.register
 	}
 	n.addQP(q)
-	h := f.objects.add(uapi.ObjectQP, q)
+	h := c.add(uapi.ObjectQP, q)
 	return q, h, c.orDrop(h, out(c, c.uhwOut, resp))
 }
 
@@ -309,7 +309,7 @@ func (c *call) destroyQPNative() error {
 
 // removeQP destroys a queue pair and reports how many of its events were read.
 func (c *call) removeQP(handle uint64, reply uapi.Attr) error {
-	q, err := lookup[*qp](c.file, uapi.ObjectQP, handle)
+	q, err := lookup[*qp](c, uapi.ObjectQP, handle)
 	if err != nil {
 		return err
 	}

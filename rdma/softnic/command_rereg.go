@@ -21,7 +21,7 @@ func (c *call) reregisterMR(inv uapi.Invoke) error {
 	case has(uapi.ReregTranslation) && req.Start&mask != req.HcaVa&mask:
 		return refuse(einval, "start %#x and address %#x differ within a page", req.Start, req.HcaVa)
 	}
-	m, err := lookupLegacy[*mr](c.file, uapi.ObjectMR, req.MRHandle)
+	m, err := lookupLegacy[*mr](c, uapi.ObjectMR, req.MRHandle)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func (c *call) reregisterMR(inv uapi.Invoke) error {
 		next.access = req.AccessFlags
 	}
 	if has(uapi.ReregPD) {
-		if next.pd, err = lookupLegacy[*pd](c.file, uapi.ObjectPD, req.PDHandle); err != nil {
+		if next.pd, err = lookupLegacy[*pd](c, uapi.ObjectPD, req.PDHandle); err != nil {
 			return err
 		}
 	}
@@ -58,7 +58,7 @@ func (c *call) replaceRegion(handle uint32, m *mr, next mr) (err error) {
 	if next.charge, err = c.pinRegion(&next); err != nil {
 		return err
 	}
-	if now, err := lookupLegacy[*mr](c.file, uapi.ObjectMR, handle); err != nil || now != m {
+	if now, err := lookupLegacy[*mr](c, uapi.ObjectMR, handle); err != nil || now != m {
 		c.file.unpin(next.charge)
 		return refuse(einval, "region is gone")
 	}

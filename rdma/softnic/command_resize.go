@@ -14,7 +14,7 @@ func (c *call) resizeCQ(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	q, err := lookupLegacy[*cq](c.file, uapi.ObjectCQ, req.CQHandle)
+	q, err := lookupLegacy[*cq](c, uapi.ObjectCQ, req.CQHandle)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *call) modifyCQ(inv uapi.Invoke) error {
 	case req.AttrMask > uapi.CQModerate:
 		return refuse(enotsup, "attribute mask %#x", req.AttrMask)
 	}
-	if _, err := lookupLegacy[*cq](c.file, uapi.ObjectCQ, req.CQHandle); err != nil {
+	if _, err := lookupLegacy[*cq](c, uapi.ObjectCQ, req.CQHandle); err != nil {
 		return err
 	}
 	if req.Attr.CqPeriod > maxModerationPeriod {

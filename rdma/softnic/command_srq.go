@@ -24,7 +24,7 @@ func (c *call) createSRQ(inv uapi.Invoke) error {
 		return err
 	}
 	r := srqRequest{user: req.UserHandle, maxWR: req.MaxWR, maxSGE: req.MaxSGE, async: c.file.async}
-	if r.pd, err = lookupLegacy[*pd](c.file, uapi.ObjectPD, req.PDHandle); err != nil {
+	if r.pd, err = lookupLegacy[*pd](c, uapi.ObjectPD, req.PDHandle); err != nil {
 		return err
 	}
 	s, h, err := c.newSRQ(r)
@@ -66,7 +66,7 @@ func (c *call) createSRQNative() error {
 
 // newSRQ creates the queue and writes the driver's response.
 func (c *call) newSRQ(r srqRequest) (*srq, uint32, error) {
-	f, n := c.file, c.nic
+	n := c.nic
 	u, err := in[prm.CreateSRQRequest](c, c.uhwIn)
 	if err != nil {
 		return nil, 0, err
@@ -82,7 +82,7 @@ func (c *call) newSRQ(r srqRequest) (*srq, uint32, error) {
 	if err := c.checkSRQUdata(u); err != nil {
 		return nil, 0, err
 	}
-	s := &srq{mem: c.mem, user: r.user, pd: r.pd, async: r.async, buf: u.BufAddr, record: u.RecordAddr,
+	s := &srq{mem: c.mem, origin: c.origin, user: r.user, pd: r.pd, async: r.async, buf: u.BufAddr, record: u.RecordAddr,
 		entries:  1 << bits.Len32(r.maxWR), // maxWR+1 rounded up
 		segments: r.maxSGE,
 		stride:   prm.SharedStride(int(r.maxSGE)),
@@ -91,7 +91,7 @@ func (c *call) newSRQ(r srqRequest) (*srq, uint32, error) {
 		return nil, 0, err
 	}
 	n.addSRQ(s)
-	h := f.objects.add(uapi.ObjectSRQ, s)
+	h := c.add(uapi.ObjectSRQ, s)
 	// The kernel writes the number without asking how much room there is.
 	if c.uhwOut.Len() < 4 {
 		err = refuse(efault, "no room for the queue's number")
@@ -129,7 +129,7 @@ func (c *call) modifySRQ(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	s, err := lookupLegacy[*srq](c.file, uapi.ObjectSRQ, req.SRQHandle)
+	s, err := lookupLegacy[*srq](c, uapi.ObjectSRQ, req.SRQHandle)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (c *call) querySRQ(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	s, err := lookupLegacy[*srq](c.file, uapi.ObjectSRQ, req.SRQHandle)
+	s, err := lookupLegacy[*srq](c, uapi.ObjectSRQ, req.SRQHandle)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (c *call) destroySRQNative() error {
 
 // removeSRQ destroys a queue and reports how many of its events were read.
 func (c *call) removeSRQ(handle uint64, reply uapi.Attr) error {
-	s, err := lookup[*srq](c.file, uapi.ObjectSRQ, handle)
+	s, err := lookup[*srq](c, uapi.ObjectSRQ, handle)
 	if err != nil {
 		return err
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 // allocStatic allocates the doorbell pages of a context in static mode.
-func (f *file) allocStatic(total, lowLatency uint32) error {
-	n := f.nic
+func (c *call) allocStatic(total, lowLatency uint32) error {
+	n, f := c.nic, c.file
 	switch {
 	case total == 0:
 		return refuse(einval, "no doorbell registers asked for")
@@ -25,7 +25,7 @@ func (f *file) allocStatic(total, lowLatency uint32) error {
 			f.dropStatic()
 			return refuse(enomem, "%d doorbell pages", n.count.UARs)
 		}
-		u.static = true
+		u.static, u.origin = true, c.origin
 		u.offset = prm.MapOffset(prm.MapRegular, uint32(len(f.staticPages)), pageSize())
 		f.staticPages = append(f.staticPages, u)
 		if err := f.share(u); err != nil {
@@ -121,6 +121,7 @@ func (c *call) allocUAR() error {
 	if u == nil {
 		return refuse(enomem, "%d doorbell pages", n.count.UARs)
 	}
+	u.origin = c.origin
 	u.nonCached = kind == prm.UARTypeNonCached
 	u.offset = f.freeOffset()
 	if err := f.share(u); err != nil {
@@ -129,7 +130,7 @@ func (c *call) allocUAR() error {
 		return err
 	}
 	f.mapped[u.offset] = u
-	h := f.objects.add(prm.ObjectUAR, u)
+	h := c.add(prm.ObjectUAR, u)
 	c.created(prm.AttrUARHandle, uint64(h))
 	err := output(c, prm.AttrUARMapOffset, uint64(u.offset))
 	if err == nil {
@@ -159,7 +160,7 @@ func (f *file) freeOffset() int64 {
 // they can be rung.
 func (c *call) destroyUAR() error {
 	handle := c.req.Find(prm.AttrUARDestroyHandle).Data()
-	if _, err := lookup[*uar](c.file, prm.ObjectUAR, handle); err != nil {
+	if _, err := lookup[*uar](c, prm.ObjectUAR, handle); err != nil {
 		return err
 	}
 	c.file.drop(uint32(handle))

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/farwire/farwire/rdma/softnic/trace"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -81,6 +82,13 @@ type Config struct {
 	// handler runs with the NIC locked: it must not call the NIC, and what takes
 	// time in it delays all queue pairs. Default none.
 	Logger *slog.Logger
+
+	// Trace is told of everything that passes between the NIC and those who use
+	// it: commands, mappings, doorbells, work, completions, events. It is called
+	// with the NIC locked: it must neither block nor call the NIC, and what takes
+	// time in it delays all queue pairs. NICs that share it may call it at the same
+	// time. Default none, which costs nothing.
+	Trace func(*trace.Record)
 }
 
 // Limits bounds what one NIC holds. Every count is for the whole NIC. A zero

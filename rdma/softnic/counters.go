@@ -102,6 +102,9 @@ func (n *NIC) warn(msg string, args ...any) {
 	if n.log != nil {
 		n.log.Warn(msg, append([]any{"nic", n.cfg.Name}, args...)...)
 	}
+	if n.tracing() {
+		n.traceNote(msg, args)
+	}
 }
 
 // badDoorbell counts and logs a doorbell that makes no sense. Hardware ignores

@@ -1,17 +1,20 @@
 package softnic
 
 import (
+	"encoding/binary"
 	"slices"
 	"time"
 
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/softnic/trace"
 )
 
 // cq is a completion queue.
 type cq struct {
 	nic       *NIC
 	mem       memory
+	origin    origin
 	cqn       uint32
 	user      uint64
 	uar       *uar
@@ -106,7 +109,23 @@ func (c *cq) put(e *prm.Completion) bool {
 		image, to = c.nic.cqe[:prm.CQESize+prm.CQELastWord], at-prm.CQESize
 		clear(image[copy(image, e.Inline):prm.CQESize])
 	}
-	return c.mem.Write(to, image) == nil && c.mem.Store32(at+prm.CQELastWord, prm.LastWord(*e))
+	if c.mem.Write(to, image) != nil || !c.mem.Store32(at+prm.CQELastWord, prm.LastWord(*e)) {
+		return false
+	}
+	if c.nic.tracing() {
+		c.traceEntry(e, image, to)
+	}
+	return true
+}
+
+// traceEntry tells of an entry, of which image is all but the last word.
+func (c *cq) traceEntry(e *prm.Completion, image []byte, addr uint64) {
+	r := trace.Record{Kind: trace.Completion, Queue: trace.CompletionQueue, Number: c.cqn, Index: c.produced, Address: addr,
+		Bytes: binary.NativeEndian.AppendUint32(slices.Clone(image), prm.LastWord(*e))}
+	if e.Opcode.IsError() {
+		r.Reason = detail(e.VendorSyndrome).String()
+	}
+	c.nic.tell(c.origin, r)
 }
 
 // inlineRoom is how many bytes of a message fit a completion.
@@ -138,7 +157,7 @@ func (c *cq) hasRoom() bool {
 func (c *cq) unconsumed() uint32 { return (c.produced - c.consumed) & prm.MaxNumber }
 
 func (c *cq) readConsumed() bool {
-	v, ok := c.mem.Load32(c.record + 4*prm.RecordCI)
+	v, ok := c.nic.load(c.origin, c.mem, c.record+4*prm.RecordCI, trace.CompletionQueue, c.cqn)
 	if ok {
 		c.consumed = prm.BE32(v)
 	}
@@ -203,13 +222,17 @@ func (c *cq) arm(value uint32) {
 	}
 }
 
+func (c *cq) loadArm() (v uint32, ok bool) {
+	return c.nic.load(c.origin, c.mem, c.record+4*prm.RecordArm, trace.ArmWord, c.cqn)
+}
+
 // rearm reads the arm doorbell record of a queue whose doorbell may have been
 // overwritten by another queue's, which share the register.
 func (c *cq) rearm() {
 	if c.channel == nil {
 		return
 	}
-	v, ok := c.mem.Load32(c.record + 4*prm.RecordArm)
+	v, ok := c.loadArm()
 	if !ok {
 		return
 	}
@@ -232,7 +255,7 @@ func (c *cq) raise() {
 	}
 	c.events++
 	c.nic.count.CompletionEvents++
-	c.channel.raise(event{element: c.user, owner: c})
+	c.nic.raise(c.channel, event{element: c.user, owner: c})
 }
 
 func (n *NIC) countCompletion(e prm.Completion) {

@@ -19,8 +19,9 @@ type event struct {
 // eventFile is the descriptor of a completion channel or of asynchronous
 // events. It is safe for concurrent use.
 type eventFile struct {
-	size int // of a record, in bytes
-	fd   int // its number within its file
+	size   int // of a record, in bytes
+	fd     int // its number within its file
+	origin origin
 
 	mu       sync.Mutex // a leaf: nothing is called with it held
 	cond     sync.Cond
@@ -40,19 +41,21 @@ func newEventFile(size, fd int) *eventFile {
 	return e
 }
 
-// raise queues a record for the reader. After Close it is dropped.
-func (e *eventFile) raise(ev event) {
+// raise queues a record for the reader. After Close it is dropped, and raise reports
+// false.
+func (e *eventFile) raise(ev event) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed || e.removed {
-		return
+		return false
 	}
 	if e.sink != nil {
 		e.sink.Put(ev.append(nil, e.size))
-		return
+		return true
 	}
 	e.queue = append(e.queue, ev)
 	e.cond.Signal()
+	return true
 }
 
 // forget removes the records about owner that were not read, and returns how

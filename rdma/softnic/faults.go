@@ -152,11 +152,18 @@ func (n *NIC) fail() {
 	}
 }
 
+// raise raises an event.
+func (n *NIC) raise(f *eventFile, e event) {
+	if f.raise(e) && n.tracing() {
+		n.traceEvent(f, e)
+	}
+}
+
 // raiseAsync raises an asynchronous event, if there is a file that wants it.
 func (n *NIC) raiseAsync(f *eventFile, e event) {
 	if f == nil {
 		return
 	}
 	n.count.AsyncEvents++
-	f.raise(e)
+	n.raise(f, e)
 }

@@ -7,15 +7,18 @@ import (
 	"syscall"
 
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/softnic/trace"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
 // file is one open user-verbs file of the NIC and its user context. Its fields
 // but commands are guarded by NIC.mu.
 type file struct {
-	nic   *NIC
-	mem   memory // of the process that has the NIC; nil if commands say whose they are
-	pages Pages  // nil: doorbell pages are this process's
+	nic     *NIC
+	number  int    // of the NIC's files, from 1 on
+	process int    // that opened it
+	mem     memory // of the process that has the NIC; nil if commands say whose they are
+	pages   Pages  // nil: doorbell pages are this process's
 
 	commands sync.RWMutex // held for reading by commands, for writing by Close
 
@@ -42,20 +45,24 @@ var _ verbs.File = (*file)(nil)
 // Open opens the NIC as its device node is opened. Each open file is a user
 // context of its own. It fails with syscall.EIO when the NIC has failed or was
 // closed.
-func (n *NIC) Open() (verbs.File, error) { return n.open(ownMemory{}) }
+func (n *NIC) Open() (verbs.File, error) { return n.open(os.Getpid(), ownMemory{}) }
 
-func (n *NIC) open(mem memory) (*file, error) {
+func (n *NIC) open(process int, mem memory) (*file, error) {
 	n.lock()
 	defer n.unlock()
 	if n.failed {
 		return nil, &os.PathError{Op: "open", Path: n.cfg.Name, Err: syscall.EIO}
 	}
+	n.opened++
 	f := &file{
-		nic: n, mem: mem, refs: 1,
+		nic: n, number: n.opened, process: process, mem: mem, refs: 1,
 		mapped: map[int64]*uar{}, events: map[*eventFile]bool{}, fds: map[int]*eventFile{},
 		nextFD: firstFD,
 	}
 	n.files[f] = true
+	if n.tracing() {
+		n.tell(f.origin(), trace.Record{Kind: trace.Open})
+	}
 	return f, nil
 }
 
@@ -77,18 +84,21 @@ func (f *file) command(cmd []byte, caller Caller, mem memory) error {
 		n.process(inlineWork) // what the caller rang while somebody else had the NIC
 	}
 	n.count.Commands++
-	name, err := f.execute(cmd, caller, mem)
+	t := f.traceCommand(cmd, caller, mem)
+	name, err := f.execute(cmd, caller, mem, t)
 	if err == nil {
+		t.end(name, nil)
 		return nil
 	}
 	var refused *uapi.RequestError
 	if !errors.As(err, &refused) {
 		refused = &uapi.RequestError{Errno: syscall.EINVAL, Reason: err.Error()}
 	}
+	t.end(name, refused)
 	return refusal(refused, n, name)
 }
 
-func (f *file) execute(cmd []byte, caller Caller, mem memory) (name string, err error) {
+func (f *file) execute(cmd []byte, caller Caller, mem memory, t *commandTrace) (name string, err error) {
 	switch {
 	case f.closed:
 		return "", refuse(syscall.EBADF, "file is closed")
@@ -104,7 +114,8 @@ func (f *file) execute(cmd []byte, caller Caller, mem memory) (name string, err 
 		return "", err
 	}
 	c := &call{file: f, nic: f.nic, caller: caller, mem: mem, req: r, name: m.Name,
-		uhwIn: r.Find(uapi.AttrUHWIn), uhwOut: r.Find(uapi.AttrUHWOut)}
+		uhwIn: r.Find(uapi.AttrUHWIn), uhwOut: r.Find(uapi.AttrUHWOut),
+		origin: origin{f.number, processOf(caller)}, trace: t}
 	err = handlers[[2]uint16{m.Object, m.ID}](c)
 	return c.name, err
 }
@@ -115,6 +126,7 @@ func (f *file) Map(offset int64, length int) (*verbs.Page, error) {
 	n.lock()
 	defer n.unlock()
 	u, err := f.mappable(offset, length)
+	f.traceMap(os.Getpid(), offset, length, u, err)
 	if err != nil {
 		return nil, err
 	}
@@ -153,6 +165,9 @@ func (f *file) Close() error {
 		return os.ErrClosed
 	}
 	f.closed = true
+	if n.tracing() {
+		n.tell(f.origin(), trace.Record{Kind: trace.Close})
+	}
 	f.put()
 	return nil
 }
@@ -194,6 +209,7 @@ func (f *file) dropObjects() {
 func (c *call) newEvents(size int) (*eventFile, error) {
 	f := c.file
 	e := newEventFile(size, f.nextFD)
+	e.origin = c.origin
 	e.closing = func() {
 		f.nic.lock()
 		defer f.nic.unlock()

@@ -91,7 +91,7 @@ func pretend(t testing.TB) (*NIC, *file, *pretendMemory) {
 	n, err := New(&cfg)
 	require.NoError(t, err)
 	m := &pretendMemory{b: make([]byte, pretendSize)}
-	f, err := n.open(m)
+	f, err := n.open(0, m)
 	require.NoError(t, err)
 	return n, f, m
 }

@@ -54,6 +54,7 @@ type NIC struct {
 	arrived    []*link.Packet // taken out of the inbox
 	taken      int            // of them
 	files      map[*file]bool
+	opened     int // files so far
 	qps        map[uint32]*qp
 	cqs        map[uint32]*cq
 	srqs       map[uint32]bool // numbers in use

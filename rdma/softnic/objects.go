@@ -103,24 +103,32 @@ func (f *file) drop(handle uint32) {
 	}
 }
 
+// add gives a new object its handle.
+func (c *call) add(kind uint16, v any) (handle uint32) {
+	handle = c.file.objects.add(kind, v)
+	c.trace.met(kind, handle, v, true)
+	return handle
+}
+
 // lookup finds an object that a native method names: ENOENT if there is none,
 // EINVAL if it is of another kind.
-func lookup[T any](f *file, kind uint16, handle uint64) (T, error) {
+func lookup[T any](c *call, kind uint16, handle uint64) (T, error) {
 	var none T
-	v, ok := f.objects.get(kind, handle)
+	v, ok := c.file.objects.get(kind, handle)
 	switch {
 	case !ok:
 		return none, refuse(enoent, "no object with handle %d", handle)
 	case v == nil:
 		return none, refuse(einval, "handle %d is of another kind", handle)
 	}
+	c.trace.met(kind, uint32(handle), v, false)
 	return v.(T), nil
 }
 
 // lookupLegacy is lookup for a command that travels in INVOKE_WRITE, which
 // knows EINVAL only.
-func lookupLegacy[T any](f *file, kind uint16, handle uint32) (T, error) {
-	v, err := lookup[T](f, kind, uint64(handle))
+func lookupLegacy[T any](c *call, kind uint16, handle uint32) (T, error) {
+	v, err := lookup[T](c, kind, uint64(handle))
 	if err != nil {
 		return v, refuse(einval, "no such object: handle %d", handle)
 	}

@@ -42,6 +42,9 @@ var _ uapi.Memory = Memory(nil)
 // Caller is the process that issues a command to a ProcessFile, for as long as
 // the command takes.
 type Caller interface {
+	// Process is its number, for the trace.
+	Process() int
+
 	// Memory is its address space. Objects that the command makes keep it.
 	Memory() Memory
 
@@ -90,12 +93,12 @@ type ProcessFile struct {
 	pages []polledPage
 }
 
-// OpenFor opens the NIC for another process. It fails with syscall.EIO when the
+// OpenFor opens the NIC for another process, of the number given. It fails with syscall.EIO when the
 // NIC has failed or was closed. The caller closes the file when no process has it
 // open or mapped any more.
-func (n *NIC) OpenFor(pages Pages) (*ProcessFile, error) {
+func (n *NIC) OpenFor(process int, pages Pages) (*ProcessFile, error) {
 	p := &ProcessFile{}
-	f, err := n.open(nil)
+	f, err := n.open(process, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -114,14 +117,15 @@ func (p *ProcessFile) Ioctl(caller Caller, cmd []byte) error {
 	return p.f.command(cmd, caller, caller.Memory())
 }
 
-// Map judges a mapping, as mmap would. The mapping itself is between the
+// Map judges a mapping by a process, as mmap would. The mapping itself is between the
 // process and the file; all of a file's offsets that name one page ring the
 // same doorbells.
-func (p *ProcessFile) Map(offset int64, length int) error {
+func (p *ProcessFile) Map(process int, offset int64, length int) error {
 	f, n := p.f, p.f.nic
 	n.lock()
 	defer n.unlock()
 	u, err := f.mappable(offset, length)
+	f.traceMap(process, offset, length, u, err)
 	if err != nil {
 		return err
 	}
@@ -199,7 +203,7 @@ func (f *file) share(u *uar) error {
 	if err := u.mem.Free(); err != nil {
 		u.nic.warn("doorbell page", "error", err)
 	}
-	u.mem = mem
+	u.mem, u.polled = mem, true
 	f.pages.(*processPages).file.add(u, nil)
 	return nil
 }

@@ -46,7 +46,7 @@ var (
 func openFor(t testing.TB, soft *softnic.NIC) *process {
 	p := &process{pages: map[int64]*sharedPage{}, events: map[int]*inbox{}}
 	var err error
-	p.ProcessFile, err = soft.OpenFor(p)
+	p.ProcessFile, err = soft.OpenFor(processNumber, p)
 	require.NoError(t, err)
 	return p
 }
@@ -61,7 +61,7 @@ func (p *process) Ioctl(cmd []byte) error {
 }
 
 func (p *process) Map(offset int64, length int) (*verbs.Page, error) {
-	if err := p.ProcessFile.Map(offset, length); err != nil {
+	if err := p.ProcessFile.Map(processNumber, offset, length); err != nil {
 		return nil, err
 	}
 	p.mu.Lock()
@@ -116,6 +116,11 @@ func (p *process) Events(fd int) (verbs.EventFile, error) {
 	}
 	return nil, syscall.EBADF
 }
+
+// processNumber is that of every process here.
+const processNumber = 4711
+
+func (c caller) Process() int { return processNumber }
 
 func (c caller) Memory() softnic.Memory { return softnic.OwnMemory() }
 
@@ -365,10 +370,10 @@ func TestProcessAliases(t *testing.T) {
 	require.EqualValues(t, 1, soft.Counters().BadDoorbells, "there is no queue of that number")
 	require.NoError(t, alias.Unmap())
 
-	require.Equal(t, syscall.EINVAL, p.ProcessFile.Map(offset, 1))
-	require.Equal(t, syscall.EINVAL, p.ProcessFile.Map(offset+1, hostmem.PageSize()))
+	require.Equal(t, syscall.EINVAL, p.ProcessFile.Map(processNumber, offset, 1))
+	require.Equal(t, syscall.EINVAL, p.ProcessFile.Map(processNumber, offset+1, hostmem.PageSize()))
 	p.refuse = syscall.EMFILE
-	require.Equal(t, syscall.EMFILE, p.ProcessFile.Map(prm.MapOffset(prm.MapNonCached, 1, hostmem.PageSize()), hostmem.PageSize()))
+	require.Equal(t, syscall.EMFILE, p.ProcessFile.Map(processNumber, prm.MapOffset(prm.MapNonCached, 1, hostmem.PageSize()), hostmem.PageSize()))
 	p.refuse = nil
 }
 
@@ -390,11 +395,11 @@ func TestProcessEventsAtDestroy(t *testing.T) {
 func TestProcessErrors(t *testing.T) {
 	soft := newNIC(t, memoryOnly(softnic.Config{}))
 	p := openFor(t, soft)
-	require.Equal(t, syscall.EINVAL, p.ProcessFile.Map(0, hostmem.PageSize()), "no context yet")
+	require.Equal(t, syscall.EINVAL, p.ProcessFile.Map(processNumber, 0, hostmem.PageSize()), "no context yet")
 	p.refuse = syscall.EMFILE
 	_, err := mlx5.OpenFile(p, mlx5.Config{})
 	require.ErrorIs(t, err, syscall.EMFILE)
-	require.Equal(t, syscall.EBADF, p.ProcessFile.Map(0, hostmem.PageSize()), "the file is closed")
+	require.Equal(t, syscall.EBADF, p.ProcessFile.Map(processNumber, 0, hostmem.PageSize()), "the file is closed")
 	for _, cfg := range []softnic.Config{{StaticUAR: true}, {}} {
 		soft := newNIC(t, memoryOnly(cfg))
 		p := openFor(t, soft)
@@ -416,8 +421,8 @@ func TestProcessErrors(t *testing.T) {
 
 	p = openFor(t, soft)
 	soft.Fail()
-	_, err = soft.OpenFor(p)
+	_, err = soft.OpenFor(processNumber, p)
 	require.ErrorIs(t, err, syscall.EIO)
-	require.Equal(t, syscall.EIO, p.ProcessFile.Map(0, hostmem.PageSize()))
+	require.Equal(t, syscall.EIO, p.ProcessFile.Map(processNumber, 0, hostmem.PageSize()))
 	require.NoError(t, p.Close())
 }

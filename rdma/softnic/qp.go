@@ -10,6 +10,7 @@ import (
 	"github.com/farwire/farwire/internal/roce"
 	"github.com/farwire/farwire/internal/uapi"
 	"github.com/farwire/farwire/internal/ud"
+	"github.com/farwire/farwire/rdma/softnic/trace"
 )
 
 // qp is a queue pair: the queues in memory, and the protocol between them and
@@ -17,6 +18,7 @@ import (
 type qp struct {
 	nic            *NIC
 	mem            memory
+	origin         origin
 	qpn            uint32
 	kind           uint8 // uapi.QPTypeRC, ...
 	user           uint64
@@ -98,11 +100,12 @@ type way struct {
 // slot is an entry of the send queue from its fetch to its completion.
 type slot struct {
 	prm.Send
-	block  uint16 // of the queue, as completions carry it
-	entry  []byte // what Inline points into
-	detail detail // why it fails, where the NIC knows
-	cause  error
-	inline inlineData
+	block   uint16 // of the queue, as completions carry it
+	entry   []byte // what Inline points into
+	fetched int    // bytes of entry
+	detail  detail // why it fails, where the NIC knows
+	cause   error
+	inline  inlineData
 }
 
 // inlineData is what goes into a completion instead of memory.
@@ -116,7 +119,9 @@ func (d *inlineData) put(off uint32, p []byte) { d.n = off + uint32(copy(d.bytes
 // receive is the entry of the receive queue that a message is going to.
 type receive struct {
 	segments []prm.Segment
+	addr     uint64
 	entry    []byte
+	fetched  int // bytes of entry
 	counter  uint16
 	source   uint32 // of a datagram: the queue pair it came from
 	detail   detail // why it cannot be used
@@ -225,7 +230,7 @@ func (q *qp) ring() {
 // doorbell checks what a send doorbell says against the doorbell record: the
 // record is written first, so it is ahead of the entry.
 func (q *qp) doorbell(bell prm.Ctrl) {
-	v, ok := q.mem.Load32(q.record + 4*prm.RecordSend)
+	v, ok := q.loadSend()
 	if !ok {
 		q.nic.warn("send doorbell record is not mapped", "qpn", q.qpn)
 		return
@@ -237,6 +242,11 @@ func (q *qp) doorbell(bell prm.Ctrl) {
 			"qpn", q.qpn, "record", posted, "doorbell", bell.Index)
 	}
 	q.ring()
+}
+
+// loadSend reads the send queue's word of the doorbell record.
+func (q *qp) loadSend() (v uint32, ok bool) {
+	return q.nic.load(q.origin, q.mem, q.record+4*prm.RecordSend, trace.SendQueue, q.qpn)
 }
 
 // serve fetches entries and sends packets, a burst at most, and returns how much it did.

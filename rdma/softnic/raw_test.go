@@ -50,7 +50,7 @@ func newTestNIC(t testing.TB, cfg Config) *NIC {
 
 // openRaw opens the NIC without a context.
 func openRaw(t testing.TB, n *NIC, m memory) *raw {
-	f, err := n.open(m)
+	f, err := n.open(0, m)
 	require.NoError(t, err)
 	r := &raw{t: t, nic: n, file: f}
 	r.scratch, err = hostmem.Alloc(64 << 10)

@@ -6,6 +6,7 @@ import (
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/rc"
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/softnic/trace"
 )
 
 // postedReceives is how many receives wait in the queue. No doorbell announces
@@ -14,7 +15,7 @@ func (q *qp) postedReceives() uint16 {
 	if q.receives == 0 {
 		return 0
 	}
-	v, ok := q.mem.Load32(q.record + 4*prm.RecordReceive)
+	v, ok := q.nic.load(q.origin, q.mem, q.record+4*prm.RecordReceive, trace.ReceiveQueue, q.qpn)
 	if !ok {
 		q.nic.warn("receive doorbell record is not mapped", "qpn", q.qpn)
 		return 0
@@ -27,11 +28,15 @@ func (q *qp) postedReceives() uint16 {
 func (q *qp) TakeReceive() (capacity uint32, ok bool) {
 	r := &q.receive
 	r.detail, r.fault, r.inline.n = detailNone, rc.OK, 0
+	r.addr, r.fetched = 0, 0
 	var err error
 	if q.srq != nil {
 		ok, err = q.srq.take(r)
 	} else {
 		ok, err = q.take(r)
+	}
+	if ok && q.nic.tracing() {
+		q.traceReceive(err)
 	}
 	switch {
 	case !ok:
@@ -58,10 +63,11 @@ func (q *qp) take(r *receive) (ok bool, err error) {
 	if uint32(posted) > q.receives {
 		return true, bad(detailOverposted, "%d receives posted to a queue of %d", posted, q.receives)
 	}
-	at := (uint64(r.counter) & uint64(q.receives-1)) * uint64(q.stride)
-	if q.mem.Read(q.buf+at, r.entry) != nil {
+	r.addr = q.buf + (uint64(r.counter)&uint64(q.receives-1))*uint64(q.stride)
+	if q.mem.Read(r.addr, r.entry) != nil {
 		return true, bad(detailQueueGone, "receive %d", r.counter)
 	}
+	r.fetched = len(r.entry)
 	return true, prm.ParseReceive(r.entry, &r.segments)
 }
 

@@ -15,7 +15,7 @@ func (q *qp) fetch() (did int) {
 	if !q.rung || !q.sending() {
 		return 0
 	}
-	v, ok := q.mem.Load32(q.record + 4*prm.RecordSend)
+	v, ok := q.loadSend()
 	if !ok {
 		q.nic.warn("send doorbell record is not mapped", "qpn", q.qpn)
 		q.rung = false
@@ -48,6 +48,9 @@ func (q *qp) post(posted uint16) {
 		}
 	} else {
 		s.work(w)
+	}
+	if q.nic.tracing() {
+		q.traceSend(s)
 	}
 	q.blueFlameBad = false
 	q.slotNext++
@@ -121,7 +124,7 @@ func (s *slot) fail(err error) {
 // read fetches and judges the entry at head: its place in the queue, its
 // layout, and the device's limits.
 func (q *qp) read(s *slot, posted uint16) error {
-	s.Send = prm.Send{Segments: s.Segments[:0]}
+	s.Send, s.fetched = prm.Send{Segments: s.Segments[:0]}, 0
 	pending := posted - q.head
 	if q.sendBlocks == 0 || uint32(pending) > q.sendBlocks {
 		return bad(detailOverposted, "%d blocks posted to a queue of %d", pending, q.sendBlocks)
@@ -132,6 +135,7 @@ func (q *qp) read(s *slot, posted uint16) error {
 	if !q.copyEntry(s.entry[:prm.Block], q.head) {
 		return bad(detailQueueGone, "block %d", q.head)
 	}
+	s.fetched = prm.Block
 	ctrl, err := prm.ParseCtrl(s.entry)
 	if err != nil {
 		return err
@@ -153,11 +157,12 @@ func (q *qp) read(s *slot, posted uint16) error {
 	if size > prm.Block && !q.copyEntry(s.entry[prm.Block:size], q.head+1) {
 		return bad(detailQueueGone, "block %d", q.head)
 	}
+	s.fetched = max(size, prm.Unit)
 	parse := prm.ParseSend
 	if q.kind == uapi.QPTypeUD {
 		parse = prm.ParseDatagram
 	}
-	if err := parse(s.entry[:max(size, prm.Unit)], &s.Send); err != nil {
+	if err := parse(s.entry[:s.fetched], &s.Send); err != nil {
 		return err
 	}
 	return q.checkLimits(s)
@@ -180,11 +185,16 @@ func (q *qp) checkLimits(s *slot) error {
 	return nil
 }
 
+// blockAddr is where a block of the send queue is.
+func (q *qp) blockAddr(block uint16) uint64 {
+	return q.sendBuf + (uint64(block)&uint64(q.sendBlocks-1))*prm.Block
+}
+
 // copyEntry copies the start of the entry at a block, around the ring's end.
 func (q *qp) copyEntry(p []byte, block uint16) bool {
-	at := (uint64(block) & uint64(q.sendBlocks-1)) * prm.Block
-	first := min(uint64(len(p)), uint64(q.sendBlocks)*prm.Block-at)
-	return q.mem.Read(q.sendBuf+at, p[:first]) == nil &&
+	at := q.blockAddr(block)
+	first := min(uint64(len(p)), q.sendBuf+uint64(q.sendBlocks)*prm.Block-at)
+	return q.mem.Read(at, p[:first]) == nil &&
 		(first == uint64(len(p)) || q.mem.Read(q.sendBuf, p[first:]) == nil)
 }
 

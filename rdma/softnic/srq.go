@@ -3,6 +3,7 @@ package softnic
 import (
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/softnic/trace"
 )
 
 // srq is a shared receive queue. Its entries are a linked list in memory: each
@@ -12,6 +13,7 @@ import (
 type srq struct {
 	nic         *NIC
 	mem         memory
+	origin      origin
 	srqn        uint32
 	user        uint64
 	pd          *pd // of the memory that receives name, whatever queue pair takes them
@@ -32,7 +34,7 @@ type srq struct {
 
 // posted is how many receives wait in the queue.
 func (s *srq) posted() uint32 {
-	v, ok := s.mem.Load32(s.record + 4*prm.RecordReceive)
+	v, ok := s.nic.load(s.origin, s.mem, s.record+4*prm.RecordReceive, trace.SharedQueue, s.srqn)
 	if !ok {
 		s.nic.warn("receive doorbell record is not mapped", "srqn", s.srqn)
 		return 0
@@ -49,14 +51,16 @@ func (s *srq) take(r *receive) (ok bool, err error) {
 		return true, bad(detailShared, "entry %d", s.head)
 	}
 	posted := s.posted()
+	r.addr = s.buf + uint64(s.head)*uint64(s.stride)
 	switch {
 	case posted == 0:
 		return false, nil
 	case posted >= s.entries:
 		return true, s.fail(bad(detailOverposted, "%d receives posted to a queue of %d", posted, s.entries-1))
-	case s.mem.Read(s.buf+uint64(s.head)*uint64(s.stride), r.entry) != nil:
+	case s.mem.Read(r.addr, r.entry) != nil:
 		return true, s.fail(bad(detailQueueGone, "entry %d", s.head))
 	}
+	r.fetched = len(r.entry)
 	next, err := prm.ParseShared(r.entry, &r.segments)
 	if uint32(next) >= s.entries {
 		return true, s.fail(bad(detailLink, "entry %d leads to %d of %d", s.head, next, s.entries))

@@ -21,6 +21,8 @@ type uar struct {
 	offset    int64  // of its mapping
 	nonCached bool
 	static    bool
+	polled    bool // its process cannot say that it rang
+	origin    origin
 
 	next  *uar // in the NIC's list of rung pages
 	rung  atomic.Uint32
@@ -114,6 +116,9 @@ func (u *uar) answer(i int) {
 
 func (u *uar) answerArm(wakes uint32) {
 	word := atomic.SwapUint64(hostmem.Word64(u.mem.Bytes()[prm.ArmRegister:]), 0)
+	if u.nic.tracing() {
+		u.traceDoorbell(prm.ArmRegister, word, nil, false, wakes)
+	}
 	if word == 0 || wakes != 1 {
 		for c := range u.cqs {
 			c.rearm()
@@ -128,7 +133,7 @@ func (u *uar) answerArm(wakes uint32) {
 		u.nic.badDoorbell("arm of no completion queue of the page", "page", u.index, "cqn", cqn)
 		return
 	}
-	record, ok := c.mem.Load32(c.record + 4*prm.RecordArm)
+	record, ok := c.loadArm()
 	if !ok {
 		u.nic.warn("arm doorbell record is not mapped", "cqn", cqn)
 		return
@@ -159,6 +164,9 @@ func (u *uar) answerSend(i int, wakes uint32) {
 	// wake that follows the last store has come and no other word has.
 	whole := word == u.woken[i].Load()
 	whole = word == atomic.SwapUint64(hostmem.Word64(register), 0) && whole && wakes == 1
+	if n.tracing() {
+		u.traceDoorbell(prm.SendRegister+i*halfSize, word, n.blueFlame[8:], u.carries(i, maxRegister), wakes)
+	}
 	if word == 0 || wakes != 1 {
 		for q := range u.qps {
 			q.ring()
@@ -235,8 +243,7 @@ func (u *uar) mayRing(q *qp, i int) bool {
 func (u *uar) checkBlueFlame(q *qp, i int, bell prm.Ctrl) {
 	n := u.nic
 	size := min(int(bell.DS)*prm.Unit, maxRegister)
-	if u.nonCached || size <= 8 || bell.Index != q.head ||
-		string(n.blueFlame[8:size]) == string(u.seen[i][8:size]) {
+	if size <= 8 || bell.Index != q.head || !u.carries(i, size) {
 		return
 	}
 	if !q.copyEntry(n.entry[:size], bell.Index) {
@@ -248,6 +255,12 @@ func (u *uar) checkBlueFlame(q *qp, i int, bell prm.Ctrl) {
 	}
 	n.badDoorbell("BlueFlame entry differs from the queue's", "qpn", q.qpn, "index", bell.Index)
 	q.blueFlameBad = true
+}
+
+// carries reports whether other bytes lie behind the first word of a register, of
+// size bytes, than when the NIC looked before.
+func (u *uar) carries(i, size int) bool {
+	return !u.nonCached && string(u.nic.blueFlame[8:size]) != string(u.seen[i][8:size])
 }
 
 // registerSize is the distance of the page's send registers.

@@ -1,0 +1,166 @@
+package softnic_test
+
+import (
+	"os"
+	"slices"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/mlx5/qp"
+	"github.com/farwire/farwire/rdma/mlx5/region"
+	"github.com/farwire/farwire/rdma/softnic"
+	"github.com/farwire/farwire/rdma/softnic/trace"
+)
+
+// recorder keeps what it is told.
+type recorder struct {
+	mu      sync.Mutex
+	records []*trace.Record
+}
+
+func (r *recorder) tell(v *trace.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.records = append(r.records, v.Clone())
+}
+
+// of is the records of a kind.
+func (r *recorder) of(k trace.Kind) (list []*trace.Record) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.records {
+		if v.Kind == k {
+			list = append(list, v)
+		}
+	}
+	return list
+}
+
+// command is the only command of a name.
+func (r *recorder) command(t *testing.T, name string) *trace.Record {
+	t.Helper()
+	var found []*trace.Record
+	for _, v := range r.of(trace.Ioctl) {
+		if v.Command.Name == name {
+			found = append(found, v)
+		}
+	}
+	require.Len(t, found, 1, name)
+	return found[0]
+}
+
+// kinds is the order of what was told from the nth record on, doorbell records aside.
+func (r *recorder) kinds(from int) (list []trace.Kind) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, v := range r.records[from:] {
+		if v.Kind != trace.RecordRead {
+			list = append(list, v.Kind)
+		}
+	}
+	return list
+}
+
+func (r *recorder) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.records)
+}
+
+// A driver's exchange with itself is told as it happened: byte for byte, and in order.
+func TestTraceOfSend(t *testing.T) {
+	var rec recorder
+	soft := newNIC(t, softnic.Config{Link: softnic.LinkMemory, Network: softnic.NewNetwork(), Trace: rec.tell})
+	e := newEnd(t, soft, region.Local)
+	connect(t, e, e, region.Local)
+	require.NoError(t, e.pair.Receive(7, e.mr.Local(4096, 4096)))
+	before := rec.len()
+	require.NoError(t, e.pair.Post(qp.Entry{Op: qp.Send, ID: 9, Local: e.mr.Local(0, 5), Signaled: true}))
+	e.pair.Ring()
+	require.Equal(t, []trace.Kind{trace.Doorbell, trace.Work, trace.Work, trace.Completion, trace.Completion}, rec.kinds(before))
+
+	qpn := e.pair.Endpoint().QPN
+	bell := rec.of(trace.Doorbell)[0]
+	require.Equal(t, 1, bell.Rings)
+	require.True(t, bell.BlueFlame, "the entry came with it")
+	work := rec.of(trace.Work)
+	send, receive := work[0], work[1]
+	require.Equal(t, trace.SendQueue, send.Queue)
+	require.Equal(t, qpn, send.Number)
+	require.Zero(t, send.Index)
+	require.Equal(t, send.Bytes, bell.Bytes[:len(send.Bytes)])
+	var w prm.Send
+	require.NoError(t, prm.ParseSend(send.Bytes, &w))
+	require.Equal(t, prm.OpSend, w.Opcode)
+	require.Equal(t, []prm.Segment{{Addr: e.mr.Local(0, 5).Addr, LKey: e.mr.Local(0, 5).LKey, Length: 5}}, w.Segments)
+	require.Equal(t, trace.ReceiveQueue, receive.Queue)
+	var segments []prm.Segment
+	require.NoError(t, prm.ParseReceive(receive.Bytes, &segments))
+	require.Equal(t, uint32(4096), segments[0].Length)
+
+	done := rec.of(trace.Completion)
+	require.Len(t, done, 2)
+	for i, opcode := range []prm.CQEOpcode{prm.CQEReceive, prm.CQERequester} {
+		require.Equal(t, opcode, prm.CQE(done[i].Bytes).Opcode())
+		require.Equal(t, qpn, prm.CQE(done[i].Bytes).QPN())
+		require.Equal(t, uint32(i), done[i].Index)
+	}
+	posted := map[trace.Queue][]byte{}
+	for _, v := range rec.of(trace.RecordRead) {
+		posted[v.Queue] = v.Bytes
+	}
+	require.Equal(t, map[trace.Queue][]byte{trace.SendQueue: {0, 0, 0, 1}, trace.ReceiveQueue: {0, 0, 0, 1}}, posted)
+	for _, v := range rec.of(trace.Work) {
+		require.Equal(t, os.Getpid(), v.Process)
+		require.Equal(t, 1, v.File)
+		require.Equal(t, soft.Name(), v.NIC)
+	}
+	e.poll(t, 2)
+}
+
+// Commands are told with what went in and what came out.
+func TestTraceOfCommands(t *testing.T) {
+	var rec recorder
+	soft := newNIC(t, softnic.Config{Link: softnic.LinkMemory, Network: softnic.NewNetwork(), Trace: rec.tell})
+	e := newEnd(t, soft, region.Local)
+	require.Len(t, rec.of(trace.Open), 1)
+	require.NotEmpty(t, rec.of(trace.Map))
+	require.Equal(t, prm.PageSize, rec.of(trace.Map)[0].Length)
+
+	c := rec.command(t, "CREATE_QP").Command
+	require.Equal(t, uint32(uapi.CmdCreateQP), c.Write)
+	made := c.Objects[len(c.Objects)-1]
+	require.Equal(t, trace.Object{Kind: uapi.ObjectQP, Handle: made.Handle, Number: e.pair.Endpoint().QPN, New: true}, made)
+	require.Len(t, c.Find(uapi.AttrUHWIn).In, uapi.Size[prm.CreateQPRequest]())
+	require.Equal(t, enc(made.Handle), c.Find(uapi.AttrCoreOut).Out[:4])
+	require.Equal(t, enc(made.Number), c.Find(uapi.AttrCoreOut).Out[4:8])
+	require.Len(t, c.Bytes, uapi.HeaderSize+len(c.Attrs)*uapi.AttrSize)
+	require.NotEqual(t, c.Bytes, c.Result, "outputs are marked")
+
+	page := rec.of(trace.Ioctl)
+	page = slices.DeleteFunc(page, func(r *trace.Record) bool { return r.Command.Name != "UAR_ALLOC" })
+	require.NotEmpty(t, page)
+	c = page[0].Command
+	require.True(t, c.Objects[0].New)
+	require.Equal(t, uint64(c.Objects[0].Handle), c.Find(prm.AttrUARHandle).Result)
+	require.Equal(t, enc(c.Objects[0].Number), c.Find(prm.AttrUARPageNumber).Out)
+
+	file, err := soft.Open()
+	require.NoError(t, err)
+	require.ErrorIs(t, file.Ioctl([]byte{1, 2, 3}), syscall.EFAULT)
+	require.NoError(t, file.Close())
+	refused := rec.of(trace.Ioctl)
+	last := refused[len(refused)-1]
+	require.Equal(t, syscall.EFAULT, last.Errno)
+	require.Equal(t, "header of 3 bytes", last.Reason)
+	require.Equal(t, []byte{1, 2, 3}, last.Command.Bytes)
+	require.Equal(t, 2, last.File)
+	require.Len(t, rec.of(trace.Close), 1)
+}
+
+func enc[T any](v T) []byte { return uapi.Bytes(&v) }
