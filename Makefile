@@ -4,7 +4,7 @@ GO       ?= go
 PLATFORMS = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 5s
 
-.PHONY: test check build vet lint race fuzz bench interop check-arm64
+.PHONY: test check build vet lint race fuzz bench interop check-arm64 vm
 
 test:
 	$(GO) test ./...
@@ -39,6 +39,11 @@ check-arm64:
 # Libraries that the module itself does not depend on, in a module of their own.
 interop:
 	cd interop && $(GO) vet ./... && $(GO) test -race ./...
+
+# Tests on real kernels, in virtual machines: all of them, or make vm KERNELS=6.1.
+KERNELS ?= all
+vm:
+	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS)
 
 # Every fuzz target for a short while, on top of the seeds that `make test` runs.
 fuzz:

@@ -14,8 +14,8 @@ const module = "github.com/farwire/farwire"
 // layers lists the module's packages from the bottom up. A package may import
 // only packages on earlier lines, so that every import points down.
 var layers = [][]string{
-	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce"},
-	{"internal/link"},
+	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce", "internal/vmtest/plan"},
+	{"internal/link", "internal/vmtest"},
 	{"internal/rc", "rdma/verbs"},
 	{"internal/ud", "rdma/softnic/trace"},
 	{"rdma/mlx5/internal/ledger"},
@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"listener", "internal/interpose"},
 	{"rdma"},
 	{"examples/internal/exampletest"},
-	{"examples/echo", "examples/http", "examples/streams", "examples/zerocopy", "cmd/farwire"},
+	{"examples/echo", "examples/http", "examples/streams", "examples/zerocopy", "cmd/farwire", "internal/vmtest/guest", "internal/vmtest/vmrun"},
 }
 
 // strangers are packages that stand side by side: the first must not import

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/farwire/farwire/internal/vmtest"
+)
+
+// A suite is the tests of a package that need a real kernel.
+type suite struct {
+	pkg  string // from the module's root
+	test string // regular expression
+}
+
+// suites are what is run when nothing is named.
+var suites = []suite{
+	{"./rdma/verbs", "^TestKernel"},
+}
+
+// setup makes the Soft-RoCE device that FARWIRE_RXE names.
+//
+//go:embed setup.sh
+var setup string
+
+const rxe = "FARWIRE_RXE=rxe0"
+
+// testTime is what a package's tests may take in a guest.
+const testTime = 5 * time.Minute
+
+// prepare builds the jobs.
+func (o *options) prepare(ctx context.Context, names []string, temp string) error {
+	o.config.Setup, o.config.Env = setup, []string{rxe}
+	if o.setup != "" {
+		script, err := os.ReadFile(o.setup)
+		if err != nil {
+			return err
+		}
+		o.config.Setup, o.config.Env = string(script), nil
+	}
+	list := suites
+	if len(names) > 0 {
+		list = nil
+	}
+	for _, n := range names {
+		if strings.HasSuffix(n, ".sh") {
+			o.config.Jobs = append(o.config.Jobs, vmtest.Job{Name: n, Program: n})
+			continue
+		}
+		list = append(list, suite{n, o.test})
+	}
+	for i, s := range list {
+		job, err := s.build(ctx, filepath.Join(temp, fmt.Sprintf("%d.test", i)))
+		if err != nil {
+			return err
+		}
+		o.config.Jobs = append(o.config.Jobs, job)
+	}
+	return nil
+}
+
+// build builds the suite's test binary.
+func (s suite) build(ctx context.Context, to string) (vmtest.Job, error) {
+	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", to, s.pkg)
+	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return vmtest.Job{}, fmt.Errorf("build the tests of %s: %w\n%s", s.pkg, err, out)
+	}
+	job := vmtest.Job{Name: s.pkg, Program: to, Timeout: testTime,
+		Args: []string{"-test.v", "-test.run=" + s.test, "-test.timeout=" + (testTime - 10*time.Second).String()}}
+	if fixtures := filepath.Join(s.pkg, "testdata"); exists(fixtures) {
+		job.Files = []string{fixtures}
+	}
+	return job, nil
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return err == nil
+}
