@@ -14,8 +14,11 @@ import (
 // DeviceEnv names the environment variable that chooses the device.
 const DeviceEnv = "FARWIRE_DEVICE"
 
-// Soft is the name of the software NIC in DeviceEnv and Config.Device.
-const Soft = "soft"
+// Names in DeviceEnv and Config.Device that are not those of an RDMA device.
+const (
+	Soft     = "soft"     // the software NIC
+	Hardware = "hardware" // the card that has the address of the route, and an error if none has
+)
 
 // Config tunes connections. The zero Config is ready for use. The two ends may differ:
 // smaller values win.

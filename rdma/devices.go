@@ -2,136 +2,117 @@ package rdma
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"net"
-	"net/netip"
-	"os"
-	"path/filepath"
-	"strconv"
 	"strings"
 
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// place says where a connection's queue pair is to be made.
-type place struct {
-	device string     // name of an RDMA device, or Soft
-	port   uint8      // its port; 0 is the first
-	addr   netip.Addr // what its GID must stand for; not valid: its best
-	reason string     // why, for the log
+// drivers are those that this package has a data path for; devices of earlier ones go
+// first.
+var drivers = []verbs.DriverID{verbs.DriverMLX5}
+
+// finder chooses devices.
+type finder struct {
+	root  string                                     // of /sys and /dev; "" is the system's
+	host  host                                       // nil is the one this process runs on
+	probe func(verbs.Device) (verbs.DriverID, error) // nil asks the kernel
 }
 
-// finder looks for devices below a root of /sys; "" is the system's.
-type finder struct{ root string }
+func (f finder) withDefaults() finder {
+	if f.host == nil {
+		f.host = thisHost{}
+	}
+	if f.probe == nil {
+		f.probe = probeDriver
+	}
+	return f
+}
 
-// find returns the place for a connection. name is the configured device or "".
-func (f finder) find(name string, r route) (place, error) {
+// find returns the choice for a connection. name is the configured device or "".
+func (f finder) find(name string, r route) (Choice, error) {
+	f = f.withDefaults()
 	switch {
 	case name == Soft:
-		return softPlace(r, "the configuration names it"), nil
-	case name != "":
-		return f.named(name, r)
-	case r.inMachine():
-		return softPlace(r, "both ends are on this machine"), nil
+		return f.soft(r, "the configuration names it"), nil
+	case name == "" && r.inMachine(f.host):
+		return f.soft(r, "both ends are on this machine"), nil
 	}
+	devices, err := f.devices(name)
+	if err != nil {
+		return Choice{}, err
+	}
+	s := search{finder: f, route: r}
+	for i := range devices {
+		s.look(&devices[i])
+	}
+	if c, ok := s.best(); ok {
+		return c, nil
+	}
+	none := fmt.Errorf("no RDMA device has %v, the local address of the route to %v", r.local, r.remote)
+	if len(devices) == 0 {
+		none = errNoDevices
+	}
+	switch name {
+	case "":
+		c := f.soft(r, none.Error())
+		c.Refused = s.refused
+		return c, nil
+	case Hardware:
+		return Choice{}, s.failure(name, none)
+	}
+	if c, ok := s.any(); ok {
+		return c, nil
+	}
+	return Choice{}, s.failure(name, errNoPort)
+}
+
+// soft is the choice of the software NIC.
+func (f finder) soft(r route, reason string) Choice {
+	c := Choice{Device: Soft, Reason: reason}
+	if !r.inMachine(f.host) {
+		c.Addr = r.local
+	}
+	return c
+}
+
+// devices lists the RDMA devices that may be used: the one of that name, or all.
+func (f finder) devices(name string) ([]verbs.Device, error) {
 	devices, err := verbs.Devices(f.root)
+	switch {
+	case err != nil || name == "":
+		return devices, err
+	case name == Hardware && len(devices) == 0:
+		return nil, &DeviceError{Device: name, Err: errNoDevices}
+	case name == Hardware:
+		return devices, nil
+	}
+	names := make([]string, len(devices))
+	for i, d := range devices {
+		if d.Name == name {
+			return devices[i : i+1], nil
+		}
+		names[i] = d.Name
+	}
+	there := cmp.Or(strings.Join(names, ", "), "none")
+	return nil, &DeviceError{Device: name, Err: fmt.Errorf("%w; there are: %s", errNoDevice, there)}
+}
+
+// check reports whether the configured device, unless it is the software NIC, is there
+// and of a driver that is supported. Its ports may have no address yet.
+func (f finder) check(name string) error {
+	if name == "" || name == Soft {
+		return nil
+	}
+	devices, err := f.devices(name)
 	if err != nil {
-		return place{}, err
+		return err
 	}
-	if p, ok := f.withAddress(devices, r.local); ok {
-		return p, nil
-	}
-	return softPlace(r, fmt.Sprintf("no RDMA device has the address %v of the route to %v", r.local, r.remote)), nil
-}
-
-// softPlace is the software NIC that serves r.
-func softPlace(r route, reason string) place {
-	p := place{device: Soft, reason: reason}
-	if !r.inMachine() {
-		p.addr = r.local
-	}
-	return p
-}
-
-// named returns the place on the device that the configuration names: on the port with
-// the local address if one has it, else on the first port.
-func (f finder) named(name string, r route) (place, error) {
-	devices, err := verbs.Devices(f.root)
-	if err != nil {
-		return place{}, err
-	}
-	names := make([]string, 0, len(devices))
-	for _, d := range devices {
-		if d.Name != name {
-			names = append(names, d.Name)
-			continue
-		}
-		if d.Driver != verbs.DriverMLX5 && d.Driver != verbs.DriverUnknown {
-			return place{}, fmt.Errorf("device %s: its driver is %v, and only mlx5 is supported", name, d.Driver)
-		}
-		if p, ok := f.withAddress([]verbs.Device{d}, r.local); ok {
-			return p, nil
-		}
-		return place{device: name, reason: "the configuration names it"}, nil
-	}
-	return place{}, fmt.Errorf("device %s: %w; there are: %s", name, errNoDevice, cmp.Or(strings.Join(names, ", "), "none"))
-}
-
-var errNoDevice = errors.New("no such RDMA device")
-
-// withAddress returns the place of the mlx5 port whose RoCE v2 GID is addr, or of the
-// InfiniBand port whose IPoIB interface has addr.
-func (f finder) withAddress(devices []verbs.Device, addr netip.Addr) (place, bool) {
-	gid := verbs.GIDFrom(addr)
-	for _, d := range devices {
-		if d.Driver != verbs.DriverMLX5 {
-			continue
-		}
-		for _, p := range d.Ports {
-			for _, g := range p.GIDs {
-				if p.LinkLayer == verbs.LinkEthernet && g.Type == verbs.GIDTypeRoCEv2 && g.GID == gid {
-					return place{device: d.Name, port: p.Number, addr: addr, reason: "its GID is the route's address"}, true
-				}
-			}
-			if p.LinkLayer == verbs.LinkInfiniBand && f.isIPoIB(interfaceOf(addr), d.Name, p.Number) {
-				return place{device: d.Name, port: p.Number, reason: "its IPoIB interface has the route's address"}, true
-			}
+	s := search{finder: f.withDefaults()}
+	for i := range devices {
+		if s.usable(&devices[i]) {
+			return nil
 		}
 	}
-	return place{}, false
-}
-
-// isIPoIB reports whether a network interface is that of an InfiniBand port.
-func (f finder) isIPoIB(netdev, device string, port uint8) bool {
-	if netdev == "" {
-		return false
-	}
-	dir := filepath.Join(f.root, "/sys/class/net", netdev)
-	if _, err := os.Stat(filepath.Join(dir, "device/infiniband", device)); err != nil {
-		return false
-	}
-	text, err := os.ReadFile(filepath.Join(dir, "dev_port")) // counted from 0
-	if err != nil {
-		return false
-	}
-	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	return err == nil && n+1 == int(port)
-}
-
-// interfaceOf returns the name of the network interface that has addr, or "".
-func interfaceOf(addr netip.Addr) string {
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		return ""
-	}
-	for _, i := range interfaces {
-		addrs, _ := i.Addrs()
-		for _, a := range addrs {
-			if n, ok := a.(*net.IPNet); ok && n.IP.Equal(addr.AsSlice()) {
-				return i.Name
-			}
-		}
-	}
-	return ""
+	return s.failure(name, errNoPort)
 }

@@ -16,19 +16,35 @@
 //
 // # Choice of device
 //
-// A connection uses the port whose RoCE v2 GID is the local address of the route to
-// the peer; hardware first, and if no card has that address the software NIC, which is
-// not fast hardware: Config.Logger is told of each device that is opened, and why that
-// one. Both ends choose for themselves, from the two addresses of their TCP connection.
+// Both ends choose for themselves, from the two addresses of their TCP connection, in
+// this order:
 //
-// Addresses of this machine reach only this machine, and no card has a loopback
-// address: connections between two addresses of one machine use the software NIC, also
-// where there is hardware. Naming a device overrides that.
+//  1. Config.Device, else FARWIRE_DEVICE, decides if it is set: "soft" is the software NIC,
+//     "hardware" goes on with step 3, and any other name is that of an RDMA device, such
+//     as "mlx5_0".
+//  2. Both addresses are this machine's: the software NIC. Addresses of this machine
+//     reach only this machine, and no card has a loopback address.
+//  3. The port whose RoCE v2 GID is the local address of the route to the peer, on the
+//     network interface that has this address; on InfiniBand the port whose IPoIB
+//     interface has it. If several have it: an active port before one that is not, and
+//     of several the one the kernel lists first.
+//  4. None has it. A device that was named is used nevertheless, with an active port and
+//     the best GID there is: of the route's family, and IPv4 before global IPv6 before
+//     link-local. "hardware" is an error. Otherwise it is the software NIC, which is
+//     not fast hardware.
 //
-// FARWIRE_DEVICE, or Config.Device which goes before it, names the device instead: an
-// RDMA device such as "mlx5_0", or "soft" for the software NIC. Its GID is then the one
-// of the local address if it has it, else its best. FARWIRE_SOFTNIC sets the software
-// NIC up, faults included; see package softnic.
+// GIDs that are not used: RoCE v1 ones, those of interfaces in other network namespaces,
+// those at an index beyond 255. A link-local address is many interfaces': it must be that
+// of the interface the route goes by. Devices of another driver or of another RDMA
+// network namespace are not used either.
+//
+// A chosen device that cannot be opened is an error, and no reason for the software NIC,
+// which the peer's card may be unable to reach. Where nothing can be used, the error is a
+// *[DeviceError], which names each device and port and says why it was refused.
+// Config.Logger is told of each device that is opened, and why that one; [Config.Choose]
+// and the command farwire devices -to HOST explain the choice without connecting.
+//
+// FARWIRE_SOFTNIC sets the software NIC up, faults included; see package softnic.
 //
 // The software NIC speaks UDP port 4791 of the address it uses. For connections within
 // the machine that is an address of its own in 127.0.0.0/8, so that any number of

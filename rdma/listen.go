@@ -43,10 +43,8 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (ne
 	if err != nil {
 		return nil, opError("listen", network, nil, nil, err)
 	}
-	if config.Device != "" && config.Device != Soft {
-		if _, err := config.ports.finder.find(config.Device, route{}); err != nil {
-			return nil, opError("listen", network, nil, nil, err)
-		}
+	if err := config.ports.finder.check(config.Device); err != nil {
+		return nil, opError("listen", network, nil, nil, err)
 	}
 	inner, err := (&net.ListenConfig{KeepAliveConfig: lc.KeepAlive}).Listen(ctx, tcp, address)
 	if err != nil {

@@ -2,7 +2,6 @@ package rdma
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -36,6 +35,7 @@ type portKey struct {
 	device string
 	port   uint8
 	addr   netip.Addr
+	netdev string
 }
 
 // port is an opened port of a NIC.
@@ -58,18 +58,11 @@ type port struct {
 // acquire returns the opened port for a connection on route r, opening it if need be.
 // Each acquire needs one release.
 func (ps *ports) acquire(device string, r route, log *slog.Logger) (*port, error) {
-	where, err := ps.finder.find(device, r)
+	choice, soft, err := ps.choose(device, r)
 	if err != nil {
 		return nil, err
 	}
-	var soft *softnic.Config
-	if where.device == Soft {
-		if soft, err = ps.softConfig(where); err != nil {
-			return nil, fmt.Errorf("device %s: %w", Soft, err)
-		}
-		where.addr = soft.Addr
-	}
-	key := portKey{where.device, where.port, where.addr}
+	key := portKey{choice.Device, choice.Port, choice.Addr, choice.NetDev}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.open[key]
@@ -79,16 +72,38 @@ func (ps *ports) acquire(device string, r route, log *slog.Logger) (*port, error
 	}
 	if p == nil {
 		if p, err = ps.openPort(key, soft); err != nil {
-			return nil, fmt.Errorf("device %s: %w", where.device, err)
+			return nil, choice.failure(r, err)
 		}
 		ps.open[key] = p
 		if ps.opened != nil {
 			ps.opened(p)
 		}
-		log.Info("rdma: opened device", "device", p.name, "because", where.reason, "software", p.soft != nil)
+		log.Info("rdma: opened device", "device", p.name, "because", choice.Reason, "software", p.soft != nil)
 	}
 	p.users++
 	return p, nil
+}
+
+// choose returns the choice for a connection on route r, and how the software NIC is set
+// up if it is that: as FARWIRE_SOFTNIC says, and on the address of the choice unless that
+// names one.
+func (ps *ports) choose(device string, r route) (Choice, *softnic.Config, error) {
+	c, err := ps.finder.find(device, r)
+	if err != nil || c.Device != Soft {
+		return c, nil, err
+	}
+	config, err := ps.soft()
+	if err != nil {
+		return c, nil, c.failure(r, err)
+	}
+	if !config.Addr.IsValid() && c.Addr.IsValid() {
+		if c.Addr.Is6() && c.Addr.IsLinkLocalUnicast() {
+			return c, nil, c.failure(r, errors.New("it cannot use a link-local address"))
+		}
+		config.Addr, config.Link = c.Addr, softnic.LinkUDP
+	}
+	c.Addr = config.Addr
+	return c, config, nil
 }
 
 // release gives back one acquire. The last one closes the device.
@@ -120,16 +135,6 @@ func (ps *ports) openPort(key portKey, soft *softnic.Config) (*port, error) {
 	p.pools, p.pairs = map[int]*conn.Pool{}, map[uint32]*pair{}
 	p.silence = p.nic.Events(p.heard)
 	return p, nil
-}
-
-// softConfig is how the software NIC of a place is set up: as FARWIRE_SOFTNIC says, and
-// on the address of the place unless that names one.
-func (ps *ports) softConfig(where place) (*softnic.Config, error) {
-	config, err := ps.soft()
-	if err == nil && !config.Addr.IsValid() && where.addr.IsValid() {
-		config.Addr, config.Link = where.addr, softnic.LinkUDP
-	}
-	return config, err
 }
 
 // openSoft makes a software NIC and opens it.

@@ -10,29 +10,29 @@ import (
 
 // route is what the choice of a device goes by.
 type route struct {
-	local, remote netip.Addr // of the TCP connection, IPv4 never mapped into IPv6
+	local, remote netip.Addr // IPv4 never mapped into IPv6, no zones
+	netdev        string     // the zone of local: the interface of a link-local address
 }
 
 func routeOf(control net.Conn) route {
-	return route{
-		local:  conn.AddrOf(control.LocalAddr()).AddrPort().Addr().WithZone(""),
-		remote: conn.AddrOf(control.RemoteAddr()).AddrPort().Addr().WithZone(""),
-	}
+	return routeBetween(
+		conn.AddrOf(control.LocalAddr()).AddrPort().Addr(),
+		conn.AddrOf(control.RemoteAddr()).AddrPort().Addr())
 }
 
-// inMachine reports whether both ends are on this machine.
-func (r route) inMachine() bool {
-	return r.local.IsLoopback() || r.local == r.remote || isOwn(r.remote)
+func routeBetween(local, remote netip.Addr) route {
+	return route{local.Unmap().WithZone(""), remote.Unmap().WithZone(""), local.Zone()}
 }
 
-// isOwn reports whether addr is an address of this machine.
-func isOwn(addr netip.Addr) bool {
-	if addr.IsLoopback() {
+// inMachine reports whether both ends are on this machine. A link-local address may be
+// that of many machines, but on one link of only one.
+func (r route) inMachine(h host) bool {
+	if r.local == r.remote || r.local.IsLoopback() || r.remote.IsLoopback() {
 		return true
 	}
-	own, _ := net.InterfaceAddrs() // none if they cannot be seen
-	return slices.ContainsFunc(own, func(a net.Addr) bool {
-		n, ok := a.(*net.IPNet)
-		return ok && n.IP.Equal(addr.AsSlice())
-	})
+	if r.remote.Is6() && r.remote.IsLinkLocalUnicast() && r.netdev != "" {
+		addrs, _ := h.addrs(r.netdev)
+		return slices.Contains(addrs, r.remote)
+	}
+	return h.owns(r.remote)
 }

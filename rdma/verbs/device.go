@@ -20,6 +20,7 @@ type Device struct {
 	Major      uint32 // of the device node
 	Minor      uint32
 	Driver     DriverID // DriverUnknown if sysfs does not tell; then see ProbeDriver
+	Module     string   // kernel driver of the parent device, e.g. mlx5_core; "" if there is none
 	ABI        int      // version of the driver's own interface
 	VendorID   uint16   // PCI ids; 0 if there is no PCI function
 	PartID     uint16
@@ -29,6 +30,11 @@ type Device struct {
 	Firmware   string
 	Parent     string // Soft-RoCE: the network interface below
 	Ports      []Port
+
+	// Elsewhere is set if the user-verbs node is listed, but not the device: it
+	// belongs to another RDMA network namespace, where alone it can be opened, or
+	// is just being removed. Nothing is known of its ports.
+	Elsewhere bool
 
 	root string
 }
@@ -46,6 +52,9 @@ type Port struct {
 	// and a container sees only the GIDs of its own network interfaces, perhaps
 	// none.
 	GIDs []GIDEntry
+
+	// Unreadable are the slots that hold a GID whose type cannot be read.
+	Unreadable []int
 }
 
 // Devices lists the RDMA devices of the system, ordered by their uverbs number.
@@ -106,7 +115,8 @@ func (s *sysfs) device(uverbs string) (d Device, ok bool) {
 	d.Driver = d.guessDriver()
 	ports, err := s.list(core+"/ports", "")
 	if err != nil {
-		return Device{}, false
+		d.Elsewhere = true
+		return d, true
 	}
 	for _, p := range ports {
 		if n, err := strconv.ParseUint(p, 10, 8); err == nil {
@@ -126,6 +136,7 @@ func (s *sysfs) pci(d *Device, dir string) {
 	if d.VendorID == vendorMellanox {
 		d.Model = mlx5Parts[d.PartID]
 	}
+	d.Module = s.link(dir + "/driver")
 	if t := s.text(dir + "/numa_node"); t != "" {
 		d.NUMANode = s.number(dir + "/numa_node")
 	}
@@ -135,9 +146,9 @@ func (s *sysfs) pci(d *Device, dir string) {
 // device name is free to choose, so it decides only where there is no parent.
 func (d *Device) guessDriver() DriverID {
 	switch {
-	case d.Model != "":
-		return DriverMLX5
-	case d.VendorID != 0:
+	case d.Model != "", d.Module == "mlx5_core", strings.HasPrefix(d.Module, "mlx5_core."):
+		return DriverMLX5 // a sub-function has no PCI ids; its driver is mlx5_core.sf
+	case d.VendorID != 0, d.Module != "":
 		return DriverUnknown
 	case d.Parent != "" || strings.HasPrefix(d.Name, "rxe"):
 		return DriverRXE
@@ -172,34 +183,38 @@ func (s *sysfs) port(dir string, n uint8) Port {
 		return p
 	}
 	for _, slot := range slots {
-		if e, ok := s.gid(dir, slot, p.LinkLayer); ok {
-			p.GIDs = append(p.GIDs, e)
+		e, ok := s.gid(dir, slot)
+		if !ok {
+			continue
 		}
+		e.Type, ok = gidTypeOf(s.text(dir+"/gid_attrs/types/"+slot), p.LinkLayer)
+		if !ok {
+			p.Unreadable = append(p.Unreadable, e.Index)
+			continue
+		}
+		p.GIDs = append(p.GIDs, e)
 	}
 	return p
 }
 
-// gid reads one slot. An empty one reads as zero or not at all, and its type
-// cannot be read, which is also how the slots of other network namespaces look.
-func (s *sysfs) gid(dir, slot string, link LinkLayer) (GIDEntry, bool) {
+// gid reads one slot, but for its type. An empty one reads as zero or not at all.
+func (s *sysfs) gid(dir, slot string) (GIDEntry, bool) {
 	index, _ := strconv.Atoi(slot) // list returns numbers only
 	g, ok := parseSysfsGID(s.text(dir + "/gids/" + slot))
-	if !ok || g.IsZero() {
-		return GIDEntry{}, false
+	return GIDEntry{Index: index, GID: g, NetDev: s.text(dir + "/gid_attrs/ndevs/" + slot)}, ok && !g.IsZero()
+}
+
+// gidTypeOf parses the type of a slot, which is unreadable if the slot is empty.
+func gidTypeOf(text string, link LinkLayer) (GIDType, bool) {
+	switch {
+	case text == "RoCE v2":
+		return GIDTypeRoCEv2, true
+	case text == "IB/RoCE v1" && link == LinkEthernet:
+		return GIDTypeRoCEv1, true
+	case text == "IB/RoCE v1":
+		return GIDTypeInfiniBand, true
 	}
-	e := GIDEntry{Index: index, GID: g, NetDev: s.text(dir + "/gid_attrs/ndevs/" + slot)}
-	switch s.text(dir + "/gid_attrs/types/" + slot) {
-	case "RoCE v2":
-		e.Type = GIDTypeRoCEv2
-	case "IB/RoCE v1":
-		e.Type = GIDTypeInfiniBand
-		if link == LinkEthernet {
-			e.Type = GIDTypeRoCEv1
-		}
-	default:
-		return GIDEntry{}, false
-	}
-	return e, true
+	return 0, false
 }
 
 func rootDir(root string) string {

@@ -11,13 +11,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// tree makes a sysfs tree from paths below sys and their contents.
+// tree makes a sysfs tree from paths below sys and their contents. A content that
+// begins with "-> " makes a symbolic link.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, content := range files {
 		path := filepath.Join(root, "sys", filepath.FromSlash(name))
 		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		if target, ok := strings.CutPrefix(content, "-> "); ok {
+			require.NoError(t, os.Symlink(target, path))
+			continue
+		}
 		require.NoError(t, os.WriteFile(path, []byte(content+"\n"), 0o600))
 	}
 	return root
@@ -132,6 +137,9 @@ func TestDeviceDriver(t *testing.T) {
 		"other vendor":       {map[string]string{v0 + "device/vendor": "0x14e4"}, DriverUnknown, ""},
 		"no PCI function":    {map[string]string{v0 + "device/vendor": "", v0 + "device/device": ""}, DriverUnknown, ""},
 		"renamed to rxe":     {map[string]string{v0 + "device/vendor": "0x14e4", v0 + "ibdev": "rxe9"}, DriverUnknown, ""},
+		"sub-function":       {map[string]string{v0 + "device/vendor": "", v0 + "device/driver": "-> ../../bus/auxiliary/drivers/mlx5_core.sf"}, DriverMLX5, ""},
+		"a part to come":     {map[string]string{v0 + "device/device": "0x9999", v0 + "device/driver": "-> ../../bus/pci/drivers/mlx5_core"}, DriverMLX5, ""},
+		"another module":     {map[string]string{v0 + "device/vendor": "", v0 + "ibdev": "rxe9", v0 + "device/driver": "-> ../../bus/pci/drivers/mlx4_core"}, DriverUnknown, ""},
 		"nonsense in vendor": {map[string]string{v0 + "device/vendor": "x"}, DriverUnknown, ""},
 	} {
 		files := mlx5Tree()
@@ -170,10 +178,12 @@ func TestDevicesGIDHoles(t *testing.T) {
 			return os.ReadFile(path)
 		}
 	}
+	var unknown []int
 	indices := func(s *sysfs) []int {
 		devices, err := s.devices()
 		require.NoError(t, err)
 		require.Len(t, devices, 1)
+		unknown = devices[0].Ports[0].Unreadable
 		var got []int
 		for _, g := range devices[0].Ports[0].GIDs {
 			got = append(got, g.Index)
@@ -182,7 +192,9 @@ func TestDevicesGIDHoles(t *testing.T) {
 	}
 	root := tree(t, mlx5Tree())
 	require.Equal(t, []int{0, 2, 10}, indices(&sysfs{root, unreadable("nothing")}))
+	require.Empty(t, unknown)
 	require.Equal(t, []int{2, 10}, indices(&sysfs{root, unreadable("ports/1/gid_attrs/types/0")}))
+	require.Equal(t, []int{0}, unknown)
 	require.Equal(t, []int{0, 2, 10}, indices(&sysfs{root, unreadable("gid_attrs/ndevs")}), "a GID needs no interface")
 	require.Empty(t, indices(&sysfs{root, unreadable("gid_attrs/types")}))
 	require.Equal(t, []int{0, 10}, indices(&sysfs{root, unreadable("ports/1/gids/2")}))
@@ -222,14 +234,23 @@ func TestDevicesBeingRemoved(t *testing.T) {
 	}}
 	require.Equal(t, []string{"uverbs0", "uverbs10"}, names(gone))
 
-	require.NoError(t, os.RemoveAll(filepath.Join(root, "sys", "class", "infiniband", "mlx5_0")))
-	require.Equal(t, []string{"uverbs1", "uverbs10"}, names(newSysfs(root)))
-
 	for _, dev := range []string{"", "231", "231:x", "x:1", "231:-1"} {
 		files := mlx5Tree()
 		files[v0+"dev"] = dev
 		require.Empty(t, names(newSysfs(tree(t, files))), dev)
 	}
+}
+
+// A device of another RDMA network namespace leaves its user-verbs node behind.
+func TestDevicesElsewhere(t *testing.T) {
+	root := tree(t, mlx5Tree())
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "sys", "class", "infiniband", "mlx5_0")))
+	devices, err := Devices(root)
+	require.NoError(t, err)
+	require.Len(t, devices, 1)
+	require.True(t, devices[0].Elsewhere)
+	require.Empty(t, devices[0].Ports)
+	require.Equal(t, DriverMLX5, devices[0].Driver)
 }
 
 func TestDevicesOddEntries(t *testing.T) {

@@ -41,6 +41,15 @@ func (s *sysfs) number(name string) int {
 	return int(n)
 }
 
+// link returns the last element of what a symbolic link points to, "" if there is none.
+func (s *sysfs) link(name string) string {
+	target, err := os.Readlink(s.path(name))
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(target)
+}
+
 // list returns the names in a directory that are prefix and a number, by rising
 // number.
 func (s *sysfs) list(dir, prefix string) ([]string, error) {
