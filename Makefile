@@ -30,7 +30,7 @@ race:
 # The driver, its assembly and the protocol as arm64 code, under qemu-user. Left out is
 # what an emulated process cannot see: flags of its mappings, memory it may not write.
 ARM64 = internal/mmio internal/ring internal/prm internal/uapi internal/roce internal/link internal/rc \
-        rdma/mlx5 rdma/mlx5/region rdma/mlx5/cq rdma/mlx5/qp rdma/mlx5/internal/device rdma/mlx5/internal/ledger \
+        rdma/mlx5 rdma/mlx5/region rdma/mlx5/cq rdma/mlx5/qp rdma/mlx5/internal/device rdma/internal/ledger rdma/internal/nic \
         bootstrap listener
 check-arm64:
 	@set -e; for p in $(ARM64); do \

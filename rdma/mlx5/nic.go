@@ -1,11 +1,9 @@
 package mlx5
 
 import (
-	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -13,14 +11,8 @@ import (
 // NIC is an open port of a NIC. Its methods are safe for concurrent use.
 type NIC struct {
 	dev    *device.Device
-	config Config
+	port   *nic.Port
 	limits Limits
-
-	changes atomic.Uint32 // of the port, as its events tell
-
-	mu      sync.Mutex // guards what follows, and is held while the kernel is asked
-	address Address
-	asOf    uint32 // the changes that address knows of
 }
 
 // Address is where a port is reached.
@@ -33,77 +25,30 @@ type Address struct {
 	Global    bool      // packets need a global header: always on Ethernet
 }
 
-func (n *NIC) start() error {
-	n.dev.Subscribe(n.heard) // before anything is asked that may change
-	port, err := n.Port()
-	if err != nil {
-		return err
-	}
-	n.limits = limits(n.dev, port)
-	n.address, err = n.findAddress(port)
-	return err
-}
-
-// heard takes an event of the device.
-func (n *NIC) heard(e device.Event) {
-	if e.Type.IsPort() && e.Port == n.config.Port {
-		n.changes.Add(1)
-	}
-}
-
 // Limits is what the NIC holds.
 func (n *NIC) Limits() Limits { return n.limits }
 
 // Port asks the kernel for the port's attributes. Queue pairs can be made and
 // connected while the port is down; what they post waits, and fails in the end.
-func (n *NIC) Port() (verbs.PortAttr, error) {
-	port, err := n.dev.Context().QueryPort(n.config.Port)
-	if err != nil {
-		return port, fmt.Errorf("port %d: %w", n.config.Port, err)
-	}
-	return port, nil
-}
+func (n *NIC) Port() (verbs.PortAttr, error) { return n.port.Attr() }
 
 // PortNumber is the number of the port, from 1.
-func (n *NIC) PortNumber() uint8 { return n.config.Port }
+func (n *NIC) PortNumber() uint8 { return n.port.Number() }
 
 // GIDs asks the kernel for the port's global identifiers.
-func (n *NIC) GIDs() ([]verbs.GIDEntry, error) {
-	gids, err := n.dev.Context().GIDs(n.config.Port)
-	if errors.Is(err, errors.ErrUnsupported) && n.config.GIDs != nil {
-		gids, err = n.config.GIDs(n.config.Port)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("port %d: %w", n.config.Port, err)
-	}
-	return gids, nil
-}
+func (n *NIC) GIDs() ([]verbs.GIDEntry, error) { return n.port.GIDs() }
 
 // Address is the address of the port, as the Config chooses it. The kernel is
 // asked again after the port's attributes or addresses have changed.
 func (n *NIC) Address() (Address, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	changes := n.changes.Load()
-	if changes == n.asOf {
-		return n.address, nil
-	}
-	port, err := n.Port()
-	if err != nil {
-		return Address{}, err
-	}
-	address, err := n.findAddress(port)
-	if err != nil {
-		return Address{}, err
-	}
-	n.address, n.asOf = address, changes
-	return address, nil
+	a, err := n.port.Address()
+	return Address(a), err
 }
 
 // Event is an asynchronous event: of the port (Port is its number), of a queue
 // pair (QPN), of a completion queue, or of the device. verbs.EventDeviceFatal is
 // the last: nothing completes after it.
-type Event = device.Event
+type Event = nic.Event
 
 // Events makes f hear of every asynchronous event until stop is called; f may
 // still be running when stop returns. It runs on a goroutine of the NIC's, must
@@ -127,3 +72,6 @@ func (n *NIC) Close() error {
 
 // Device is what the packages below this one need of a NIC.
 func (n *NIC) Device() *device.Device { return n.dev }
+
+// Base is what package qp needs of the port.
+func (n *NIC) Base() *nic.Port { return n.port }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"slices"
 
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -13,14 +14,14 @@ import (
 // Errors of NICs.
 var (
 	// ErrClosed is returned for a NIC that was closed.
-	ErrClosed = device.ErrClosed
+	ErrClosed = nic.ErrClosed
 	// ErrBusy is wrapped by Close's error while regions, completion queues or
 	// queue pairs of the NIC are open.
-	ErrBusy = device.ErrBusy
+	ErrBusy = nic.ErrBusy
 	// ErrNoDevice is wrapped by Open's error if there is no such mlx5 device.
 	ErrNoDevice = errors.New("no such mlx5 device")
 	// ErrNoGID is wrapped if the port has no global identifier that fits.
-	ErrNoGID = errors.New("port has no fitting RoCE v2 GID")
+	ErrNoGID = nic.ErrNoGID
 )
 
 // Config chooses the port and the address of a NIC. The zero Config is port 1
@@ -113,9 +114,11 @@ func OpenFile(file verbs.File, c Config) (*NIC, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &NIC{dev: dev, config: c}
-	if err := n.start(); err != nil {
+	port, attr, err := nic.NewPort(dev.Device, nic.PortConfig{
+		Number: c.Port, Addr: c.Addr, GIDIndex: c.GIDIndex, GIDs: c.GIDs,
+	})
+	if err != nil {
 		return nil, errors.Join(err, dev.Close())
 	}
-	return n, nil
+	return &NIC{dev: dev, port: port, limits: limits(dev, attr)}, nil
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/farwire/farwire/internal/mmio"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/ring"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/ledger"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -101,12 +101,12 @@ func (q *Queue) retire(p *ledger.Pair, e prm.CQE, c *Completion) bool {
 			return false
 		}
 		c.ID, c.Ring, c.Op = id, Receives, Receive
-		c.arrived(e)
+		arrived(c, e)
 	default:
 		return false
 	}
 	if e.Opcode().IsError() {
-		c.fail(e)
+		fail(c, e)
 	}
 	return true
 }
@@ -124,7 +124,7 @@ func fetched(op Op, e prm.CQE) uint32 {
 }
 
 // arrived fills in what the completion of a receive says.
-func (c *Completion) arrived(e prm.CQE) {
+func arrived(c *Completion, e prm.CQE) {
 	c.Bytes, c.Solicited = e.ByteCount(), e.Solicited()
 	switch e.Opcode() {
 	case prm.CQEWriteImm:
@@ -136,7 +136,7 @@ func (c *Completion) arrived(e prm.CQE) {
 }
 
 // fail fills in what an error completion says, and takes back what it does not.
-func (c *Completion) fail(e prm.CQE) {
+func fail(c *Completion, e prm.CQE) {
 	c.Bytes, c.Solicited = 0, false
 	c.Syndrome, c.Vendor = uint8(e.Syndrome()), e.VendorSyndrome()
 	c.Status = status(e.Syndrome())

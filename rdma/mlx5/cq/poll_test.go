@@ -9,8 +9,8 @@ import (
 	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/ring"
+	"github.com/farwire/farwire/rdma/internal/ledger"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -279,7 +279,7 @@ func TestOverrun(t *testing.T) {
 func TestNoNotifyAfterStop(t *testing.T) {
 	f := newFake(t, 4, 1)
 	f.Notify(func() { t.Error("called") })
-	f.wake.stop()
+	f.wake.Stop()
 	f.wake.Completed()
 	f.wake.Failed(false)
 }

@@ -8,9 +8,10 @@ import (
 	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/ring"
+	"github.com/farwire/farwire/rdma/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
 )
 
 // Errors of completion queues.
@@ -44,7 +45,7 @@ type Queue struct {
 	pairs  int    // rings attached and alive
 	closed bool
 
-	wake wake
+	wake nic.Wake
 }
 
 // minCompletions is the least entries of a queue: rdma-core makes none smaller.
@@ -130,7 +131,7 @@ func (q *Queue) Close() error {
 	q.mu.Unlock()
 
 	err := q.dev.DestroyCQ(q.kernel)
-	q.wake.stop()
+	q.wake.Stop()
 	defer q.dev.Drop(q)
 	if err != nil {
 		q.dev.Keep(q.mem, nil)
@@ -183,10 +184,8 @@ func (q *Queue) Purge(pair device.QP) {
 
 // failure is why the queue will deliver nothing more, or nil.
 func (q *Queue) failure() error {
-	if q.wake.overrun.Load() {
+	if q.wake.Overrun() {
 		return ErrOverrun
 	}
 	return q.dev.Failure()
 }
-
-var _ device.CQOwner = (*wake)(nil)

@@ -2,22 +2,9 @@ package cq
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 
 	"github.com/farwire/farwire/internal/prm"
 )
-
-// wake is how a queue tells its user that something happened.
-type wake struct {
-	events  atomic.Uint32 // completion events taken from the channel
-	overrun atomic.Bool   // the NIC gave the queue up
-	waiters waiters
-
-	calling sync.Mutex // held while notify runs
-	notify  func()
-	stopped bool
-}
 
 // Arm asks the NIC for one completion event: at the next completion, or, with
 // solicitedOnly, at the next one whose sender asked for an event or that failed.
@@ -35,7 +22,7 @@ func (q *Queue) Arm(solicitedOnly bool) error {
 	}
 	// The NIC may take the last arm before an event for the one that counts: it must
 	// not narrow what another goroutine waits for.
-	sequence := q.wake.events.Load()
+	sequence := q.wake.Events()
 	if !solicitedOnly {
 		q.wide = sequence + 1
 	}
@@ -50,11 +37,7 @@ func (q *Queue) Arm(solicitedOnly bool) error {
 // or Close of the queue or Close of the NIC, and sends word to another goroutine if it has more to
 // do. A call for nothing is possible. When Notify returns, the function before f
 // is not running any more.
-func (q *Queue) Notify(f func()) {
-	q.wake.calling.Lock()
-	q.wake.notify = f
-	q.wake.calling.Unlock()
-}
+func (q *Queue) Notify(f func()) { q.wake.Notify(f) }
 
 // Wait returns nil as soon as Poll has something to deliver. It arms the queue;
 // it allocates nothing once as many goroutines have waited at once before. It
@@ -62,25 +45,7 @@ func (q *Queue) Notify(f func()) {
 // will deliver nothing more. Safe for concurrent use: all who wait are woken, and
 // may find that another one has polled meanwhile.
 func (q *Queue) Wait(ctx context.Context) error {
-	if ready, err := q.ready(); ready || err != nil {
-		return err
-	}
-	woken := q.wake.waiters.enter()
-	defer q.wake.waiters.leave(woken)
-	for {
-		if err := q.Arm(false); err != nil {
-			return err
-		}
-		// What came before the arm gives no event.
-		if ready, err := q.ready(); ready || err != nil {
-			return err
-		}
-		select {
-		case <-woken:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return q.wake.Wait(ctx, q.ready, func() error { return q.Arm(false) })
 }
 
 // ready reports whether an entry is there, or why none will come.
@@ -94,37 +59,4 @@ func (q *Queue) ready() (bool, error) {
 		return true, nil
 	}
 	return false, q.failure()
-}
-
-// Completed takes a completion event (device.CQOwner).
-func (w *wake) Completed() {
-	w.events.Add(1)
-	w.call()
-}
-
-// Failed takes the word that the queue delivers nothing more: because the
-// NIC gave it up (overrun), or the device as a whole (device.CQOwner).
-func (w *wake) Failed(overrun bool) {
-	if overrun {
-		w.overrun.Store(true)
-	}
-	w.call()
-}
-
-func (w *wake) call() {
-	w.waiters.wakeAll()
-	w.calling.Lock()
-	defer w.calling.Unlock()
-	if w.notify != nil && !w.stopped {
-		w.notify()
-	}
-}
-
-// stop returns once no notify function is running, and none will be called.
-// Those who still wait are woken.
-func (w *wake) stop() {
-	w.calling.Lock()
-	w.stopped = true
-	w.calling.Unlock()
-	w.waiters.wakeAll()
 }

@@ -10,9 +10,10 @@ import (
 
 	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/rdma/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
 	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -23,7 +24,12 @@ func testSender(t testing.TB, blocks, entries uint32, l Limits) *sender {
 	mem, err := hostmem.Alloc(int(blocks) * 64)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, mem.Free()) })
-	return &sender{ledger: ledger.NewSends(blocks, entries), qpn: 0x1a4, limits: &l, ring: mem.Bytes()}
+	return &sender{ledger: ledger.NewSends(blocks, entries), qpn: 0x1a4, bounds: boundsOf(l), ring: mem.Bytes()}
+}
+
+func boundsOf(l Limits) *nic.Bounds {
+	b := l.bounds()
+	return &b
 }
 
 var roomy = Limits{SendSegments: 8, ReadSegments: 4, Inline: 200, Message: 1 << 30, Atomics: true}
@@ -144,19 +150,19 @@ func TestCountersBeyond16Bits(t *testing.T) {
 
 // Reads may have fewer segments than other entries.
 func TestReadSegments(t *testing.T) {
-	l := Limits{SendSegments: 3, ReadSegments: 1, Message: 100}
+	b := nic.Bounds{SendSegments: 3, ReadSegments: 1, Message: 100}
 	one := region.Segment{Length: 1}
 	e := Entry{Op: Write, Local: one, Locals: []region.Segment{one, one}}
-	units, err := l.units(&e)
+	n, err := units(&e, &b)
 	require.NoError(t, err)
-	require.Equal(t, 5, units)
+	require.Equal(t, 5, n)
 	e.Op = Read
-	_, err = l.units(&e)
+	_, err = units(&e, &b)
 	require.ErrorIs(t, err, ErrSegments)
 	e.Locals = nil
-	units, err = l.units(&e)
+	n, err = units(&e, &b)
 	require.NoError(t, err)
-	require.Equal(t, 3, units)
+	require.Equal(t, 3, n)
 }
 
 func TestReceiveBytes(t *testing.T) {
@@ -179,7 +185,7 @@ func TestReceiveBytes(t *testing.T) {
 			for i := range mem.Bytes()[:64] {
 				mem.Bytes()[i] = 0xee // stale bytes of an earlier lap
 			}
-			r := &receiver{ledger: ledger.NewReceives(2), limits: &Limits{ReceiveSegments: 2, Message: 1 << 30},
+			r := &receiver{ledger: ledger.NewReceives(2), bounds: &nic.Bounds{ReceiveSegments: 2, Message: 1 << 30},
 				ring: mem.Bytes()[:64], shift: 5, record: record}
 			require.NoError(t, r.post(1, nil))
 			require.NoError(t, r.post(2, test.into))
@@ -209,17 +215,6 @@ func TestPlanBounds(t *testing.T) {
 	}
 }
 
-// Where packets need a global header, a peer on InfiniBand must have a GID too.
-func TestAcceptsGlobalPeer(t *testing.T) {
-	p := &Pair{address: mlx5.Address{LinkLayer: verbs.LinkInfiniBand, Global: true, GIDIndex: 2}}
-	peer := verbs.Endpoint{QPN: 5, LinkLayer: verbs.LinkInfiniBand, LID: 7, MTU: verbs.MTU1024}
-	require.ErrorIs(t, p.accepts(peer), verbs.ErrInvalidEndpoint)
-	peer.GID[0] = 0xfe
-	require.NoError(t, p.accepts(peer))
-	p.nic = &mlx5.NIC{}
-	require.Equal(t, verbs.Path{GID: peer.GID, LID: 7, Global: true, SGIDIndex: 2, HopLimit: 64}, p.path(peer))
-}
-
 // BenchmarkPost is the driver's part of an entry: checked, written into the ring
 // and its ledger, and retired with its batch.
 func BenchmarkPost(b *testing.B) {
@@ -234,7 +229,7 @@ func BenchmarkPost(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			s := testSender(b, 256, 64, roomy)
-			p := &Pair{send: sender{ledger: s.ledger, qpn: s.qpn, limits: s.limits, ring: s.ring}}
+			p := &Pair{send: sender{ledger: s.ledger, qpn: s.qpn, bounds: s.bounds, ring: s.ring}}
 			b.ReportAllocs()
 			for b.Loop() {
 				last := p.send.ledger.Block()

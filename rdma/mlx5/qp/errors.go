@@ -1,39 +1,39 @@
 package qp
 
-import "errors"
+import "github.com/farwire/farwire/rdma/work"
 
 // Errors of queue pairs. Post and Receive return these values themselves, and
 // region.ErrRange for a segment that is not within its region. Nothing has
 // reached the NIC when they do.
 var (
 	// ErrNotConnected is returned for a queue pair that Connect has not connected.
-	ErrNotConnected = errors.New("queue pair is not connected")
+	ErrNotConnected = work.ErrNotConnected
 	// ErrConnected is returned by Connect for a queue pair that was connected.
-	ErrConnected = errors.New("queue pair was connected already")
+	ErrConnected = work.ErrConnected
 	// ErrDestroyed is returned for a queue pair that Destroy has destroyed.
-	ErrDestroyed = errors.New("queue pair is destroyed")
+	ErrDestroyed = work.ErrDestroyed
 	// ErrRoom is returned for an entry or a receive that finds its ring full.
-	ErrRoom = errors.New("ring is full")
+	ErrRoom = work.ErrRoom
 	// ErrNoReceives is returned for a receive of a queue pair that has no receive
 	// ring.
-	ErrNoReceives = errors.New("queue pair has no receive ring")
+	ErrNoReceives = work.ErrNoReceives
 	// ErrOp is returned for an entry whose Op is none of this package's.
-	ErrOp = errors.New("unknown operation")
+	ErrOp = work.ErrOp
 	// ErrEntry is returned for an entry with fields that its Op has no use for:
 	// inline bytes to read into, inline bytes beside segments, or a solicited
 	// event where the peer has no completion.
-	ErrEntry = errors.New("entry does not fit its operation")
+	ErrEntry = work.ErrEntry
 	// ErrSegments is returned for more segments than the ring's entries hold.
-	ErrSegments = errors.New("too many segments")
+	ErrSegments = work.ErrSegments
 	// ErrInline is returned for more inline bytes than the ring's entries hold.
-	ErrInline = errors.New("too many inline bytes")
+	ErrInline = work.ErrInline
 	// ErrTooLong is returned for an entry that moves more bytes than a message
 	// may have.
-	ErrTooLong = errors.New("longer than a message may be")
+	ErrTooLong = work.ErrTooLong
 	// ErrNoAtomics is returned for an atomic operation on a NIC that has none
 	// (mlx5.Limits).
-	ErrNoAtomics = errors.New("NIC has no atomic operations")
+	ErrNoAtomics = work.ErrNoAtomics
 	// ErrAtomic is returned for an atomic operation whose local memory is not one
 	// segment of 8 bytes, or whose remote address is not a multiple of 8.
-	ErrAtomic = errors.New("atomic operand is not 8 aligned bytes")
+	ErrAtomic = work.ErrAtomic
 )

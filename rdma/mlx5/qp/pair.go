@@ -1,18 +1,16 @@
 package qp
 
 import (
-	"crypto/rand"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/rdma/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/cq"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -20,20 +18,18 @@ import (
 // by several goroutines go into the ring in some order; Ring hands over all of
 // them.
 type Pair struct {
-	nic      *mlx5.NIC
-	dev      *device.Device
-	kernel   device.QP
-	address  mlx5.Address
-	endpoint verbs.Endpoint
-	limits   Limits
+	nic    *mlx5.NIC
+	dev    *device.Device
+	kernel device.QP
+	limits Limits
+	bounds nic.Bounds
 
 	record *device.Record
 	mem    *hostmem.Memory
 	ledger *ledger.Pair
 	rings  [2]attached // by Ring
 
-	control sync.Mutex // one change of state at a time; taken before send.mu and receive.mu
-	state   state
+	control nic.Pair // its lock is taken before send.mu and receive.mu
 
 	send    sender
 	receive receiver
@@ -44,18 +40,6 @@ type attached struct {
 	queue *cq.Queue
 	rooms ledger.Rooms
 }
-
-// state is what a queue pair has been through:
-//
-//	created → connected → destroyed
-//	    └────────────────────┘
-type state uint8
-
-const (
-	created state = iota
-	connected
-	destroyed
-)
 
 // New is an unconnected queue pair of done's NIC, whose completions go to done.
 // It starts at a random packet sequence number. A queue pair with no receive ring
@@ -87,7 +71,9 @@ func (p *Pair) make(done *cq.Queue, c Config) error {
 		return err
 	}
 	p.limits = l
-	if p.address, err = p.nic.Address(); err != nil {
+	p.bounds = l.bounds()
+	address, err := p.nic.Base().Address()
+	if err != nil {
 		return err
 	}
 	if err := p.dev.Hold(p); err != nil {
@@ -97,13 +83,9 @@ func (p *Pair) make(done *cq.Queue, c Config) error {
 		p.dev.Drop(p)
 		return err
 	}
-	p.endpoint = verbs.Endpoint{
-		QPN:       p.kernel.Number,
-		PSN:       randomPSN(),
-		LinkLayer: p.address.LinkLayer,
-		LID:       p.address.LID,
-		GID:       p.address.GID,
-		MTU:       p.address.MTU,
+	p.control = nic.Pair{
+		Port: p.nic.Base(), Handle: p.kernel.Handle, Address: address, Endpoint: address.Endpoint(p.kernel.Number),
+		Reads: p.nic.Limits().Reads, PeerReads: p.nic.Limits().PeerReads, Allow: p.allow,
 	}
 	p.open(g)
 	return nil
@@ -164,20 +146,13 @@ func (p *Pair) create(handles [2]uint32, g geometry) (err error) {
 func (p *Pair) open(g geometry) {
 	memory := p.mem.Bytes()
 	p.send = sender{
-		err: ErrNotConnected, ledger: p.ledger.Sends, qpn: p.kernel.Number, limits: &p.limits,
+		err: ErrNotConnected, ledger: p.ledger.Sends, qpn: p.kernel.Number, bounds: &p.bounds,
 		ring: memory[g.receiveBytes():], record: p.record.Words[prm.RecordSend], bell: p.kernel.Bell,
 	}
 	p.receive = receiver{
-		err: ErrNotConnected, ledger: p.ledger.Receives, limits: &p.limits,
+		err: ErrNotConnected, ledger: p.ledger.Receives, bounds: &p.bounds,
 		ring: memory[:g.receiveBytes()], shift: g.shift, record: p.record.Words[prm.RecordReceive],
 	}
-}
-
-// randomPSN is a packet sequence number of 24 bits that a stranger cannot guess.
-func randomPSN() uint32 {
-	var b [4]byte
-	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
-	return binary.LittleEndian.Uint32(b[:]) & verbs.MaxPSN
 }
 
 // Number is the queue pair's number, which completions name.
@@ -185,7 +160,7 @@ func (p *Pair) Number() uint32 { return p.kernel.Number }
 
 // Endpoint is what a peer's queue pair connects to this one with. It is plain
 // data, which a program sends to the peer by any means.
-func (p *Pair) Endpoint() verbs.Endpoint { return p.endpoint }
+func (p *Pair) Endpoint() verbs.Endpoint { return p.control.Endpoint }
 
 // Limits is what the queue pair holds.
 func (p *Pair) Limits() Limits { return p.limits }
@@ -215,14 +190,9 @@ func (p *Pair) Room(r Ring) int {
 // destroyed all the same, but the kernel's may still complete its entries, which
 // keep their room in the completion queue, and its rings their memory, until the
 // NIC closes. Later calls do nothing and return nil.
-func (p *Pair) Destroy() error {
-	p.control.Lock()
-	defer p.control.Unlock()
-	if p.state == destroyed {
-		return nil
-	}
-	p.state = destroyed
-	p.allow(ErrDestroyed)
+func (p *Pair) Destroy() error { return p.control.Destroy(p.destroy) }
+
+func (p *Pair) destroy() error {
 	defer p.dev.Drop(p)
 	err := p.dev.DestroyQP(p.kernel, func() {
 		for _, a := range p.rings {

@@ -5,7 +5,8 @@ import (
 
 	"github.com/farwire/farwire/internal/mmio"
 	"github.com/farwire/farwire/internal/prm"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5/region"
 )
 
@@ -14,7 +15,7 @@ type receiver struct {
 	mu     sync.Mutex // guards what follows, but for the poller's part of the ledger
 	err    error      // why nothing may be posted; nil once connected
 	ledger *ledger.Receives
-	limits *Limits
+	bounds *nic.Bounds
 	ring   []byte
 	shift  uint32 // log2 of an entry's bytes
 	record *uint32
@@ -43,15 +44,10 @@ func (r *receiver) post(id uint64, into []region.Segment) error {
 	case r.ledger == nil:
 		return ErrNoReceives
 	}
-	count, bytes, err := measure(region.Segment{}, into)
-	switch {
-	case err != nil:
+	if _, _, err := r.bounds.CheckReceive(into); err != nil {
 		return err
-	case bytes > uint64(r.limits.Message):
-		return ErrTooLong
-	case count > r.limits.ReceiveSegments:
-		return ErrSegments
-	case r.ledger.Room() == 0:
+	}
+	if r.ledger.Room() == 0 {
 		return ErrRoom
 	}
 	r.write(into)

@@ -4,8 +4,9 @@ import (
 	"sync"
 
 	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/rdma/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
 	"github.com/farwire/farwire/rdma/mlx5/region"
 )
 
@@ -15,7 +16,7 @@ type sender struct {
 	err    error      // why nothing may be posted; nil once connected
 	ledger *ledger.Sends
 	qpn    uint32
-	limits *Limits
+	bounds *nic.Bounds
 	ring   []byte // a power of two
 	record *uint32
 	bell   *device.Bell
@@ -52,7 +53,7 @@ func (s *sender) post(e *Entry) error {
 	if s.err != nil {
 		return s.err
 	}
-	units, err := s.limits.units(e)
+	units, err := units(e, s.bounds)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,7 @@ func (s *sender) write(e *Entry) {
 	}
 	pos := s.last
 	prm.PutCtrl(s.ring[pos:], &prm.Ctrl{
-		Opcode: op, Index: uint16(s.ledger.Block()), QPN: s.qpn, DS: uint8(s.units), Flags: e.flags(), Imm: imm,
+		Opcode: op, Index: uint16(s.ledger.Block()), QPN: s.qpn, DS: uint8(s.units), Flags: flags(e), Imm: imm,
 	})
 	pos = s.at(pos + prm.Unit)
 	if op.HasRemote() {

@@ -1,62 +1,20 @@
 package region
 
-import (
-	"strconv"
-
-	"github.com/farwire/farwire/rdma/verbs"
-)
+import "github.com/farwire/farwire/rdma/work"
 
 // Access is what may be done to a region: by peers, through its remote key. The
 // NIC itself may always write a region, for receives and reads. A queue pair is
 // connected with an Access too, which bounds what its peer may do to any region.
-type Access uint8
+type Access = work.Access
 
 const (
 	// Local grants peers nothing.
-	Local Access = iota
+	Local = work.Local
 	// RemoteWrite lets peers write. Where the hardware can, the writes of a
 	// message may become visible in any order, but all of them before a
 	// completion that follows them.
-	RemoteWrite
+	RemoteWrite = work.RemoteWrite
 	// RemoteReadWrite lets peers read, write and, if the NIC can (mlx5.Limits), do
 	// atomic operations; writes become visible in order.
-	RemoteReadWrite
+	RemoteReadWrite = work.RemoteReadWrite
 )
-
-// String is the access in words.
-func (a Access) String() string {
-	switch a {
-	case Local:
-		return "local"
-	case RemoteWrite:
-		return "remote write"
-	case RemoteReadWrite:
-		return "remote read and write"
-	}
-	return "Access(" + strconv.Itoa(int(a)) + ")"
-}
-
-// Valid reports whether a is one of the constants.
-func (a Access) Valid() bool { return a <= RemoteReadWrite }
-
-// memory is the access flags of a memory region.
-func (a Access) memory() verbs.Access {
-	switch a {
-	case RemoteWrite:
-		return verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRelaxedOrdering
-	case RemoteReadWrite:
-		return verbs.AccessLocalWrite | verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
-	}
-	return verbs.AccessLocalWrite
-}
-
-// Peer is the access flags of a queue pair whose peer may do a.
-func (a Access) Peer() verbs.Access {
-	switch a {
-	case RemoteWrite:
-		return verbs.AccessRemoteWrite
-	case RemoteReadWrite:
-		return verbs.AccessRemoteWrite | verbs.AccessRemoteRead | verbs.AccessRemoteAtomic
-	}
-	return 0
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
 	"github.com/farwire/farwire/rdma/mlx5/internal/mlx5test"
 	"github.com/farwire/farwire/rdma/softnic"
@@ -75,12 +76,12 @@ func TestCloseWaitsForObjects(t *testing.T) {
 	soft, _, d := open(t, softnic.Config{})
 	object := new(int)
 	require.NoError(t, d.Hold(object))
-	require.ErrorIs(t, d.Close(), device.ErrBusy)
+	require.ErrorIs(t, d.Close(), nic.ErrBusy)
 	require.Equal(t, 1, soft.Counters().Contexts, "nothing happened")
 	d.Drop(object)
 	require.NoError(t, d.Close())
 	require.NoError(t, d.Close(), "again")
-	require.ErrorIs(t, d.Hold(object), device.ErrClosed)
+	require.ErrorIs(t, d.Hold(object), nic.ErrClosed)
 	c := soft.Counters()
 	require.Zero(t, c.Contexts+c.PDs+c.EventFiles+c.UARs)
 }
@@ -122,7 +123,7 @@ func (o *owner) Failed(overrun bool) {
 }
 
 // queue is a completion queue of 8 entries.
-func queue(t *testing.T, d *device.Device, o device.CQOwner) (device.CQ, *device.Record, *hostmem.Memory) {
+func queue(t *testing.T, d *device.Device, o nic.CQOwner) (device.CQ, *device.Record, *hostmem.Memory) {
 	t.Helper()
 	mem, err := hostmem.Alloc(8 * prm.CQESize)
 	require.NoError(t, err)
@@ -141,19 +142,19 @@ func TestEvents(t *testing.T) {
 	soft, _, d := open(t, softnic.Config{})
 	var o owner
 	q, _, _ := queue(t, d, &o)
-	seen := make(chan device.Event, 16)
-	stop := d.Subscribe(func(e device.Event) { seen <- e })
-	other := d.Subscribe(func(device.Event) { t.Error("called after it was stopped") })
+	seen := make(chan nic.Event, 16)
+	stop := d.Subscribe(func(e nic.Event) { seen <- e })
+	other := d.Subscribe(func(nic.Event) { t.Error("called after it was stopped") })
 	other()
 
 	soft.SetPort(false)
-	require.Equal(t, device.Event{Type: verbs.EventPortError, Port: 1}, <-seen)
+	require.Equal(t, nic.Event{Type: verbs.EventPortError, Port: 1}, <-seen)
 	soft.SetPort(true)
-	require.Equal(t, device.Event{Type: verbs.EventPortActive, Port: 1}, <-seen)
+	require.Equal(t, nic.Event{Type: verbs.EventPortActive, Port: 1}, <-seen)
 
 	require.NoError(t, d.Failure())
 	soft.Fail()
-	require.Equal(t, device.Event{Type: verbs.EventDeviceFatal}, <-seen)
+	require.Equal(t, nic.Event{Type: verbs.EventDeviceFatal}, <-seen)
 	require.ErrorIs(t, d.Failure(), verbs.ErrDeviceFatal)
 	require.EqualValues(t, 1, o.failures.Load())
 	require.NoError(t, d.DestroyCQ(q), "it went with the device")
@@ -185,10 +186,10 @@ func TestEventsEnd(t *testing.T) {
 	for name, c := range map[string]softnic.Config{"removed": {}} {
 		t.Run(name, func(t *testing.T) {
 			soft, _, d := open(t, c)
-			seen := make(chan device.Event, 16)
-			defer d.Subscribe(func(e device.Event) { seen <- e })()
+			seen := make(chan nic.Event, 16)
+			defer d.Subscribe(func(e nic.Event) { seen <- e })()
 			require.NoError(t, soft.Close())
-			require.Equal(t, device.Event{Type: verbs.EventDeviceFatal}, <-seen)
+			require.Equal(t, nic.Event{Type: verbs.EventDeviceFatal}, <-seen)
 			require.ErrorIs(t, d.Failure(), verbs.ErrDeviceFatal)
 		})
 	}

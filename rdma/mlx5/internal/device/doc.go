@@ -1,5 +1,4 @@
-// Package device is the part of an opened NIC that regions, completion queues
-// and queue pairs share: the context and its protection domain, doorbell pages
-// and records, the table that finds the queue pair of a completion, and the two
-// goroutines that take events from the kernel.
+// Package device is the part of an opened mlx5 NIC that completion queues and queue
+// pairs share, over what every driver has (package nic): doorbell pages and records,
+// and the table that finds the queue pair of a completion.
 package device

@@ -1,11 +1,14 @@
 package device
 
-import "github.com/farwire/farwire/rdma/mlx5/internal/ledger"
+import (
+	"github.com/farwire/farwire/rdma/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/nic"
+)
 
 // Fake is a device with no NIC, whose completions have entries of that version:
 // for tests of what reads them.
 func Fake(cqeVersion uint8) *Device {
-	d := &Device{}
+	d := &Device{Device: &nic.Device{}}
 	d.caps.CQEVersion = cqeVersion
 	return d
 }

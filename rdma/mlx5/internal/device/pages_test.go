@@ -10,7 +10,7 @@ import (
 
 	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/ledger"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 

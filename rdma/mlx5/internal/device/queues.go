@@ -5,7 +5,8 @@ import (
 
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -16,18 +17,11 @@ type CQ struct {
 	id     uint64
 }
 
-// CQOwner hears of a completion queue. Both methods are called on the device's
-// own goroutines and must not block.
-type CQOwner interface {
-	Completed()          // a completion event was taken from the channel
-	Failed(overrun bool) // nothing more will complete: the queue's fault, or the device's
-}
-
 // CreateCQ makes a completion queue of n entries, a power of two, at buf, with
 // the doorbell record at record. owner hears of it until DestroyCQ returns, and
 // perhaps once more while it returns.
-func (d *Device) CreateCQ(buf, record uint64, n uint32, owner CQOwner) (CQ, error) {
-	q := CQ{id: d.registry.add(object{owner: owner})}
+func (d *Device) CreateCQ(buf, record uint64, n uint32, owner nic.CQOwner) (CQ, error) {
+	q := CQ{id: d.AddCQ(owner)}
 	request := prm.CreateCQRequest{BufAddr: buf, RecordAddr: record, EntrySize: prm.CQESize}
 	var response prm.CreateCQResponse
 	create := d.createCQ
@@ -40,7 +34,7 @@ func (d *Device) CreateCQ(buf, record uint64, n uint32, owner CQOwner) (CQ, erro
 	}
 	// The kernel rounds one more entry up to a power of two.
 	if err := create(&q, n-1, &request, &response); err != nil {
-		d.registry.remove(q.id)
+		d.Remove(q.id)
 		return CQ{}, err
 	}
 	q.Number = response.CQN & prm.MaxNumber
@@ -48,10 +42,10 @@ func (d *Device) CreateCQ(buf, record uint64, n uint32, owner CQOwner) (CQ, erro
 }
 
 func (d *Device) createCQ(q *CQ, entries uint32, request *prm.CreateCQRequest, response *prm.CreateCQResponse) error {
-	made, err := d.ctx.CreateCQ(verbs.CreateCQ{
+	made, err := d.Context().CreateCQ(verbs.CreateCQ{
 		UserHandle: q.id,
 		Entries:    entries,
-		Channel:    d.channel,
+		Channel:    d.Channel(),
 		In:         prm.Bytes(request),
 		Out:        prm.Bytes(response),
 		Pinned:     uint64(entries+1) * prm.CQESize,
@@ -65,11 +59,11 @@ func (d *Device) createCQ(q *CQ, entries uint32, request *prm.CreateCQRequest, r
 func (d *Device) createWideCQ(q *CQ, entries uint32, request *prm.CreateCQRequest, response *prm.CreateCQResponse) error {
 	request.Flags, request.UARPage = 0, 0
 	var vector, granted uint32
-	return d.ctx.Invoke("create completion queue", uapi.ObjectCQ, uapi.MethodCQCreate,
+	return d.Context().Invoke("create completion queue", uapi.ObjectCQ, uapi.MethodCQCreate,
 		verbs.AttrNewObject(uapi.AttrCreateCQHandle, &q.Handle),
 		verbs.AttrIn(uapi.AttrCreateCQCQE, prm.Bytes(&entries)),
 		verbs.AttrIn(uapi.AttrCreateCQUserHandle, prm.Bytes(&q.id)),
-		verbs.AttrObject(uapi.AttrCreateCQCompChannel, uint32(d.channel.FD())),
+		verbs.AttrObject(uapi.AttrCreateCQCompChannel, uint32(d.Channel().FD())),
 		verbs.AttrIn(uapi.AttrCreateCQCompVector, prm.Bytes(&vector)),
 		verbs.AttrOut(uapi.AttrCreateCQRespCQE, prm.Bytes(&granted)),
 		verbs.AttrIn(uapi.AttrUHWIn, prm.Bytes(request)),
@@ -79,9 +73,9 @@ func (d *Device) createWideCQ(q *CQ, entries uint32, request *prm.CreateCQReques
 
 // DestroyCQ destroys a completion queue. On a device that is gone it succeeds.
 func (d *Device) DestroyCQ(q CQ) error {
-	_, _, err := d.ctx.DestroyCQ(q.Handle)
-	d.registry.remove(q.id)
-	return d.ignoreGone(err)
+	_, _, err := d.Context().DestroyCQ(q.Handle)
+	d.Remove(q.id)
+	return d.IgnoreGone(err)
 }
 
 // Arm tells the NIC what a completion queue is armed with.
@@ -121,9 +115,9 @@ func (d *Device) CreateQP(r QPRequest) (QP, error) {
 			return QP{}, err
 		}
 	}
-	q.id = d.registry.add(object{})
+	q.id = d.AddQP()
 	if err := d.createQP(&q, r); err != nil {
-		d.registry.remove(q.id)
+		d.Remove(q.id)
 		d.release(q)
 		return QP{}, err
 	}
@@ -131,7 +125,7 @@ func (d *Device) CreateQP(r QPRequest) (QP, error) {
 		q.Key = Key(q.Number)
 	}
 	r.Ledger.QPN = q.Number
-	d.registry.number(q.id, q.Number)
+	d.NumberQP(q.id, q.Number)
 	d.pairs.Set(uint32(q.Key), r.Ledger)
 	return q, nil
 }
@@ -146,9 +140,9 @@ func (d *Device) createQP(q *QP, r QPRequest) error {
 		request.Flags, request.Register = prm.QPUARPageIndex, q.Bell.page
 	}
 	var response prm.CreateQPResponse
-	made, err := d.ctx.CreateQP(verbs.CreateQP{
+	made, err := d.Context().CreateQP(verbs.CreateQP{
 		UserHandle: q.id,
-		PD:         d.pd,
+		PD:         d.Domain(),
 		SendCQ:     r.SendCQ,
 		RecvCQ:     r.ReceiveCQ,
 		Cap:        r.Cap,
@@ -163,7 +157,7 @@ func (d *Device) createQP(q *QP, r QPRequest) error {
 	q.Handle, q.Number = made.Handle, made.QPN
 	if q.Bell == nil {
 		if q.Bell, err = d.pages.assigned(int(response.Register)); err != nil {
-			_, _ = d.ctx.DestroyQP(q.Handle)
+			_, _ = d.Context().DestroyQP(q.Handle)
 			return err
 		}
 	}
@@ -175,9 +169,9 @@ func (d *Device) createQP(q *QP, r QPRequest) error {
 // refuses, gone is not called, and what still completes finds a ghost.
 func (d *Device) DestroyQP(q QP, gone func()) error {
 	defer d.numbers()()
-	_, err := d.ctx.DestroyQP(q.Handle)
-	d.registry.remove(q.id)
-	if err = d.ignoreGone(err); err != nil {
+	_, err := d.Context().DestroyQP(q.Handle)
+	d.Remove(q.id)
+	if err = d.IgnoreGone(err); err != nil {
 		d.pairs.Set(uint32(q.Key), &ledger.Pair{QPN: q.Number, Ghost: true})
 		return err
 	}
@@ -215,15 +209,3 @@ func (d *Device) KeyOf(e prm.CQE) Key {
 
 // Pair is the ledger of the queue pair that e is of, or nil.
 func (d *Device) Pair(e prm.CQE) *ledger.Pair { return d.pairs.Get(uint32(d.KeyOf(e))) }
-
-// ModifyQP changes a queue pair's attributes.
-func (d *Device) ModifyQP(q QP, a verbs.QPAttr, mask verbs.QPMask) error {
-	a.Access = d.grant(a.Access)
-	return d.ctx.ModifyQP(q.Handle, a, mask)
-}
-
-// QueryQP asks for a queue pair's attributes.
-func (d *Device) QueryQP(q QP, mask verbs.QPMask) (verbs.QPAttr, error) {
-	a, _, err := d.ctx.QueryQP(q.Handle, mask)
-	return a, err
-}

@@ -9,7 +9,6 @@ import (
 	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/rdma/softnic"
-	"github.com/farwire/farwire/rdma/verbs"
 )
 
 type silent struct{}
@@ -39,32 +38,6 @@ func TestNoUserIndexLeft(t *testing.T) {
 	require.Len(t, d.pages.free, prm.UserRegisters, "its register is free again")
 }
 
-type overruns struct{ n int }
-
-func (o *overruns) Completed() {}
-
-func (o *overruns) Failed(overrun bool) {
-	if overrun {
-		o.n++
-	}
-}
-
-// An event of a completion queue's reaches its owner and the subscribers; one of
-// an object that is gone, the subscribers alone.
-func TestCompletionQueueEvent(t *testing.T) {
-	_, d := openSoft(t)
-	var o overruns
-	var seen []Event
-	defer d.Subscribe(func(e Event) { seen = append(seen, e) })()
-	id := d.registry.add(object{owner: &o})
-	d.dispatch(verbs.Event{Type: verbs.EventCQError, Element: id})
-	d.registry.remove(id)
-	d.dispatch(verbs.Event{Type: verbs.EventCQError, Element: id})
-	require.Equal(t, 1, o.n)
-	require.Equal(t, []Event{{Type: verbs.EventCQError}, {Type: verbs.EventCQError}}, seen)
-	require.NoError(t, d.Failure())
-}
-
 // A doorbell page with a number of more than 16 bits reaches the kernel in the
 // native command. The software NIC has no such page, and says so; with its own
 // page the same command succeeds.
@@ -82,7 +55,7 @@ func TestWideDoorbellPage(t *testing.T) {
 	require.ErrorIs(t, err, syscall.EINVAL)
 	d.pages.armID = id
 
-	q := CQ{id: d.registry.add(object{owner: silent{}})}
+	q := CQ{id: d.AddCQ(silent{})}
 	request := prm.CreateCQRequest{BufAddr: mem.Addr(), RecordAddr: record.Addr, EntrySize: prm.CQESize, Flags: prm.CQUARPageIndex}
 	var response prm.CreateCQResponse
 	require.NoError(t, d.createWideCQ(&q, 7, &request, &response))

@@ -3,7 +3,7 @@ package device
 import (
 	"sync/atomic"
 
-	"github.com/farwire/farwire/rdma/mlx5/internal/ledger"
+	"github.com/farwire/farwire/rdma/internal/ledger"
 )
 
 // Table finds the ledger of a completion's queue pair by a key of 24 bits: the

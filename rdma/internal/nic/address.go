@@ -1,4 +1,4 @@
-package mlx5
+package nic
 
 import (
 	"errors"
@@ -8,37 +8,40 @@ import (
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// findAddress is the address that the Config chooses among those of the port.
-func (n *NIC) findAddress(port verbs.PortAttr) (Address, error) {
+// ErrNoGID is wrapped if the port has no global identifier that fits.
+var ErrNoGID = errors.New("port has no fitting RoCE v2 GID")
+
+// findAddress is the address that the PortConfig chooses among those of the port.
+func (p *Port) findAddress(port verbs.PortAttr) (Address, error) {
 	a := Address{
 		LinkLayer: port.LinkLayer,
 		MTU:       port.ActiveMTU,
 		LID:       port.LID,
 		Global:    port.GRHRequired || port.LinkLayer == verbs.LinkEthernet,
 	}
-	gids, err := n.GIDs()
+	gids, err := p.GIDs()
 	if !a.Global && errors.Is(err, errors.ErrUnsupported) {
 		return a, nil // the LID is enough
 	}
 	if err != nil {
 		return Address{}, err
 	}
-	entry, ok := n.config.choose(gids, port.LinkLayer)
-	if !ok && !a.Global && n.config.anyGID() {
+	entry, ok := p.config.choose(gids, port.LinkLayer)
+	if !ok && !a.Global && p.config.anyGID() {
 		return a, nil
 	}
 	if !ok {
-		return Address{}, fmt.Errorf("port %d: %w", n.config.Port, ErrNoGID)
+		return Address{}, fmt.Errorf("port %d: %w", p.config.Number, ErrNoGID)
 	}
 	a.GID, a.GIDIndex = entry.GID, entry.Index
 	return a, nil
 }
 
-func (c Config) anyGID() bool { return c.GIDIndex == nil && !c.Addr.IsValid() }
+func (c PortConfig) anyGID() bool { return c.GIDIndex == nil && !c.Addr.IsValid() }
 
-// choose is the best entry that the Config allows. The kernel's commands have 8
+// choose is the best entry that the PortConfig allows. The kernel's commands have 8
 // bits for its slot.
-func (c Config) choose(gids []verbs.GIDEntry, layer verbs.LinkLayer) (best verbs.GIDEntry, ok bool) {
+func (c PortConfig) choose(gids []verbs.GIDEntry, layer verbs.LinkLayer) (best verbs.GIDEntry, ok bool) {
 	want := verbs.GIDTypeRoCEv2
 	if layer == verbs.LinkInfiniBand {
 		want = verbs.GIDTypeInfiniBand

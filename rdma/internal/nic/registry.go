@@ -1,4 +1,4 @@
-package device
+package nic
 
 import "sync"
 
@@ -21,6 +21,26 @@ func (r *registry) init() {
 	r.objects = map[uint64]object{}
 	r.subscribers = map[uint64]func(Event){}
 }
+
+// CQOwner hears of a completion queue. Both methods are called on the device's
+// own goroutines and must not block.
+type CQOwner interface {
+	Completed()          // a completion event was taken from the channel
+	Failed(overrun bool) // nothing more will complete: the queue's fault, or the device's
+}
+
+// AddCQ returns the user handle to create a completion queue with. owner hears of
+// it until Remove returns, and perhaps once more while it returns.
+func (d *Device) AddCQ(owner CQOwner) uint64 { return d.registry.add(object{owner: owner}) }
+
+// AddQP returns the user handle to create a queue pair with.
+func (d *Device) AddQP() uint64 { return d.registry.add(object{}) }
+
+// NumberQP tells the number of the queue pair that was created with id.
+func (d *Device) NumberQP(id uint64, qpn uint32) { d.registry.number(id, qpn) }
+
+// Remove ends AddCQ or AddQP.
+func (d *Device) Remove(id uint64) { d.registry.remove(id) }
 
 // add returns the object's handle, which is not used again.
 func (r *registry) add(o object) uint64 {
