@@ -89,7 +89,7 @@ type PageMemory interface {
 type ProcessFile struct {
 	f *file
 
-	mu    sync.RWMutex // guards pages; after NIC.mu
+	mu    sync.Mutex // guards pages; after NIC.mu
 	pages []polledPage
 }
 

@@ -73,14 +73,15 @@ func (p *ProcessFile) addAlias(u *uar, offset int64) error {
 // NIC is not at work. It reports whether there were any. Stores are seen if they
 // came before Poll; an idle page costs a load for each of its registers.
 func (p *ProcessFile) Poll() (found bool) {
-	p.mu.RLock()
+	// One at a time: who comes second must find that the first has told the NIC.
+	p.mu.Lock()
 	for _, v := range p.pages {
 		if v.alias != nil {
 			v.take()
 		}
 		found = v.uar.look() || found
 	}
-	p.mu.RUnlock()
+	p.mu.Unlock()
 	if found {
 		p.f.nic.kick()
 	}
@@ -89,8 +90,8 @@ func (p *ProcessFile) Poll() (found bool) {
 
 // Pages is how many doorbell pages there are to poll.
 func (p *ProcessFile) Pages() int {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	return len(p.pages)
 }
 
