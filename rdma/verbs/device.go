@@ -59,7 +59,8 @@ type Port struct {
 
 // Devices lists the RDMA devices of the system, ordered by their uverbs number.
 // It reads root/sys, and Device.Open opens nodes below root/dev; root is "" for
-// the running system. A system without the ib_uverbs module has no devices,
+// the running system, or what the environment variable SYSFS_PATH names in place of
+// /sys, as for libibverbs. A system without the ib_uverbs module has no devices,
 // which is no error. A device that disappears meanwhile is left out.
 func Devices(root string) ([]Device, error) { return newSysfs(root).devices() }
 

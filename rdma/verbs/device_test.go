@@ -292,3 +292,14 @@ func TestDevicesOfThisSystem(t *testing.T) {
 	_, err := Devices("")
 	require.NoError(t, err)
 }
+
+// SYSFS_PATH stands for the system's sysfs, and for no other.
+func TestSysfsPath(t *testing.T) {
+	t.Setenv("SYSFS_PATH", filepath.Join(tree(t, mlx5Tree()), "sys"))
+	devices, err := Devices("")
+	require.NoError(t, err)
+	require.Len(t, devices, 1)
+	devices, err = Devices(t.TempDir())
+	require.NoError(t, err)
+	require.Empty(t, devices)
+}

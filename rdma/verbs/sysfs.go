@@ -16,10 +16,18 @@ type sysfs struct {
 	readFile func(path string) ([]byte, error) // tests make attributes unreadable
 }
 
+// sysfsVar is the environment variable that leads to a tree in place of the system's
+// sysfs: that of rdma-core (libibverbs/sysfs.c).
+const sysfsVar = "SYSFS_PATH"
+
 func newSysfs(root string) *sysfs { return &sysfs{root, os.ReadFile} }
 
 func (s *sysfs) path(name string) string {
-	return filepath.Join(rootDir(s.root), "sys", filepath.FromSlash(name))
+	tree := filepath.Join(rootDir(s.root), "sys")
+	if s.root == "" {
+		tree = cmp.Or(os.Getenv(sysfsVar), tree)
+	}
+	return filepath.Join(tree, filepath.FromSlash(name))
 }
 
 // text returns the contents without surrounding space, "" if they cannot be read.
