@@ -148,7 +148,7 @@ func (e *end) foresee(w *Work, at int, data []byte) {
 			binary.NativeEndian.PutUint64(word, w.SwapAdd)
 		}
 	}
-	if w.Op.takesReceive() {
+	if w.Op.TakesReceive() {
 		e.sent = append(e.sent, expected{a, string(data), w.Remote})
 	}
 }

@@ -38,7 +38,7 @@ func (r *requester) send(now time.Time, t *task, p []byte) int {
 	}
 	h := roce.Header{
 		Opcode:       r.q.service.Opcode(requestOpcodes[t.Op][place]),
-		Solicited:    last && t.Solicited && t.Op.takesReceive(),
+		Solicited:    last && t.Solicited && t.Op.TakesReceive(),
 		AckRequested: !r.q.unreliable() && (last || r.wantsAck()),
 		DestQP:       r.q.peer,
 		PSN:          r.next.psn(),

@@ -41,8 +41,8 @@ func (o Op) isUnreliable() bool {
 	return o == OpNop || o == OpSend || o == OpSendImm || o.isWrite()
 }
 
-// takesReceive says that the operation consumes a receive of the peer.
-func (o Op) takesReceive() bool { return o.isSend() || o == OpWriteImm }
+// TakesReceive says that the operation consumes a receive of the peer.
+func (o Op) TakesReceive() bool { return o.isSend() || o == OpWriteImm }
 
 // A Work is one entry of the send queue. The queue pair keeps a copy from
 // [QP.Post] until [Host.CompleteSend]; the local memory stays with the host,

@@ -69,6 +69,13 @@ type Config struct {
 	// GET_CONTEXT, ASYNC_EVENT, GID queries and native queue methods.
 	OldKernel bool
 
+	// Null makes the NIC complete entries as soon as it has fetched them, with
+	// success: no byte is moved, no packet sent and no key looked at. A SEND or a
+	// WRITE with immediate of a connected queue pair also fills the oldest receive
+	// of that queue pair itself, if one is posted. Entries and receives are fetched
+	// and judged as ever. It shows what a driver costs by itself.
+	Null bool
+
 	// Limits are what the device can hold. Zero fields mean the default.
 	Limits Limits
 

@@ -42,6 +42,7 @@ func ConfigFromEnv() (*Config, error) {
 //	bf=on|off       BlueFlame (write combining) offered
 //	cqe=0|1         version of completion queue entries offered
 //	kernel=new|old  kernel interface: current, or that of 5.4
+//	null=on|off     entries complete at once, and nothing is moved
 //	pin=BYTES       memory one open file may pin
 //	seed=N          seed of the faults
 //	loss=P          probability that a packet is lost, 0 to 1
@@ -112,6 +113,7 @@ var settings = map[string]setting{
 	"bf":     oneOf([]string{"on", "off"}, func(c *Config, i int) { c.NoBlueFlame = i == 1 }),
 	"cqe":    oneOf([]string{"0", "1"}, func(c *Config, i int) { c.OldCQE = i == 0 }),
 	"kernel": oneOf([]string{"new", "old"}, func(c *Config, i int) { c.OldKernel = i == 1 }),
+	"null":   oneOf([]string{"off", "on"}, func(c *Config, i int) { c.Null = i == 1 }),
 	"pin": func(c *Config, v string) error {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {

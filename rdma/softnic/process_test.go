@@ -326,6 +326,23 @@ func TestProcessDoorbellsBeforeCommands(t *testing.T) {
 	a.poll(t, 2)
 }
 
+// It is also while somebody else polls, who may have seen the doorbell first.
+func TestProcessDoorbellsBeforeCommandsWhilePolled(t *testing.T) {
+	soft := newNIC(t, memoryOnly(softnic.Config{Null: true}))
+	p := openFor(t, soft)
+	a, _ := endpoints(t, soft, p)
+	p.pollAll(t)
+	for range 20000 {
+		a.nop(t)
+		_, err := a.pair.State()
+		require.NoError(t, err)
+		var c [3]cq.Completion
+		n, err := a.done.Poll(c[:])
+		require.NoError(t, err)
+		require.Equal(t, 2, n)
+	}
+}
+
 // Nor are arms, and a queue that was never armed raises nothing.
 func TestProcessOverwrittenArms(t *testing.T) {
 	soft := newNIC(t, memoryOnly(softnic.Config{}))

@@ -59,6 +59,10 @@ func (q *qp) post(posted uint16) {
 	} else {
 		q.head += min(s.blocks(), pending)
 	}
+	if q.isNull(w) {
+		q.completeNull(w)
+		return
+	}
 	q.proto.Post(w)
 }
 
