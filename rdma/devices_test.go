@@ -183,7 +183,7 @@ func TestRefusalsAreShort(t *testing.T) {
 	_, err := machineFinder(t, lines).find(Hardware, between("192.0.2.1", "192.0.2.2"))
 	require.EqualError(t, err, "device hardware: no RDMA device has 192.0.2.1, the local address of the route to 192.0.2.2 "+
 		"(refused: mlx5_0 port 1 has 198.51.100.0 on eth0, 198.51.100.1 on eth0, 198.51.100.2 on eth0, 198.51.100.3 on eth0, "+
-		"198.51.100.4 on eth0, 198.51.100.5 on eth0 and 194 more instead, and 1 GIDs that cannot be read)")
+		"198.51.100.4 on eth0, 198.51.100.5 on eth0 and 194 more instead, and 1 GIDs of unknown type)")
 }
 
 // An address that was just added is not in the GID table yet, and one of many never.

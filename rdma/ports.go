@@ -127,7 +127,7 @@ func (ps *ports) openPort(key portKey, soft *softnic.Config) (*port, error) {
 	if soft != nil {
 		err = p.openSoft(soft)
 	} else {
-		p.nic, err = mlx5.Config{Port: key.port, Addr: key.addr}.Open(key.device)
+		p.nic, err = mlx5.Config{Port: key.port, Addr: key.addr, NetDev: key.netdev}.Open(key.device)
 	}
 	if err != nil {
 		return nil, err

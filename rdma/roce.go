@@ -97,7 +97,7 @@ func (s *search) others(p verbs.Port) string {
 		text = "has " + strings.Join(names, ", ") + more + " instead"
 	}
 	if n := len(p.Unreadable); n > 0 {
-		text += fmt.Sprintf(", and %d GIDs that cannot be read", n)
+		text += fmt.Sprintf(", and %d GIDs of unknown type", n)
 	}
 	if p.State != verbs.PortActive {
 		text += fmt.Sprintf(" (the port is %v)", p.State)

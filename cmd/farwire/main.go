@@ -3,6 +3,10 @@
 //	farwire run [flags] -- program args [::: program args ...]
 //
 // runs programs on software NICs; see farwire run -h.
+//
+//	farwire devices [-json] [-to host]
+//
+// lists RDMA devices, or tells which of them a connection would use, and why.
 package main
 
 import (
@@ -35,7 +39,8 @@ const usage = `usage: farwire command [arguments]
 
 The commands are:
 
-	run    run programs that use RDMA on software NICs
+	run      run programs that use RDMA on software NICs
+	devices  list RDMA devices; explain which one a connection would use
 
 farwire command -h tells about a command.`
 
@@ -47,6 +52,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	switch args[0] {
 	case "run":
 		return runPrograms(ctx, args[1:], stdout)
+	case "devices":
+		return systemLister().devices(ctx, args[1:], stdout)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprintln(stdout, usage)
 		return nil

@@ -32,6 +32,9 @@ type Config struct {
 
 	// Addr is the IP address that the port's GID must stand for.
 	Addr netip.Addr
+	// NetDev is the network interface that the GID must belong to: an address can be that
+	// of several, such as a link-local one of a VLAN's interface and of the one below.
+	NetDev string
 	// GIDIndex is the slot of the port's GID table to use.
 	GIDIndex *int
 
@@ -115,7 +118,7 @@ func OpenFile(file verbs.File, c Config) (*NIC, error) {
 		return nil, err
 	}
 	port, attr, err := nic.NewPort(dev.Device, nic.PortConfig{
-		Number: c.Port, Addr: c.Addr, GIDIndex: c.GIDIndex, GIDs: c.GIDs,
+		Number: c.Port, Addr: c.Addr, NetDev: c.NetDev, GIDIndex: c.GIDIndex, GIDs: c.GIDs,
 	})
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())

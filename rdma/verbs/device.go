@@ -48,12 +48,13 @@ type Port struct {
 	SMLID     uint16
 	Rate      string // e.g. 100 Gb/sec (4X EDR)
 
-	// GIDs are the used slots of the GID table, by rising index. There are gaps,
-	// and a container sees only the GIDs of its own network interfaces, perhaps
-	// none.
+	// GIDs are the used slots of the GID table, by rising index. There are gaps.
+	// The table is the same in every network namespace: NetDev may name an
+	// interface of another one.
 	GIDs []GIDEntry
 
-	// Unreadable are the slots that hold a GID whose type cannot be read.
+	// Unreadable are the slots that hold a GID whose type cannot be read: it is
+	// being removed, or not known here.
 	Unreadable []int
 }
 
@@ -184,10 +185,12 @@ func (s *sysfs) port(dir string, n uint8) Port {
 		return p
 	}
 	for _, slot := range slots {
-		e, ok := s.gid(dir, slot)
-		if !ok {
-			continue
+		g, ok := parseSysfsGID(s.text(dir + "/gids/" + slot))
+		if !ok || g.IsZero() {
+			continue // most slots are empty
 		}
+		e := GIDEntry{GID: g, NetDev: s.text(dir + "/gid_attrs/ndevs/" + slot)}
+		e.Index, _ = strconv.Atoi(slot) // list returns numbers only
 		e.Type, ok = gidTypeOf(s.text(dir+"/gid_attrs/types/"+slot), p.LinkLayer)
 		if !ok {
 			p.Unreadable = append(p.Unreadable, e.Index)
@@ -196,13 +199,6 @@ func (s *sysfs) port(dir string, n uint8) Port {
 		p.GIDs = append(p.GIDs, e)
 	}
 	return p
-}
-
-// gid reads one slot, but for its type. An empty one reads as zero or not at all.
-func (s *sysfs) gid(dir, slot string) (GIDEntry, bool) {
-	index, _ := strconv.Atoi(slot) // list returns numbers only
-	g, ok := parseSysfsGID(s.text(dir + "/gids/" + slot))
-	return GIDEntry{Index: index, GID: g, NetDev: s.text(dir + "/gid_attrs/ndevs/" + slot)}, ok && !g.IsZero()
 }
 
 // gidTypeOf parses the type of a slot, which is unreadable if the slot is empty.

@@ -165,8 +165,7 @@ func TestParseModalias(t *testing.T) {
 	}
 }
 
-// In a container the GIDs of other network namespaces are holes: their types
-// cannot be read. None at all is not an error.
+// Slots come and go while they are read. None at all is not an error.
 func TestDevicesGIDHoles(t *testing.T) {
 	unreadable := func(names ...string) func(string) ([]byte, error) {
 		return func(path string) ([]byte, error) {

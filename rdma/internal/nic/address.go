@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -37,7 +38,9 @@ func (p *Port) findAddress(port verbs.PortAttr) (Address, error) {
 	return a, nil
 }
 
-func (c PortConfig) anyGID() bool { return c.GIDIndex == nil && !c.Addr.IsValid() }
+func (c PortConfig) anyGID() bool {
+	return c.GIDIndex == nil && !c.Addr.IsValid() && c.NetDev == ""
+}
 
 // choose is the best entry that the PortConfig allows. The kernel's commands have 8
 // bits for its slot.
@@ -51,7 +54,8 @@ func (c PortConfig) choose(gids []verbs.GIDEntry, layer verbs.LinkLayer) (best v
 		case g.Type != want,
 			g.Index > math.MaxUint8,
 			c.GIDIndex != nil && g.Index != *c.GIDIndex,
-			c.Addr.IsValid() && g.GID != verbs.GIDFrom(c.Addr):
+			c.Addr.IsValid() && g.GID != verbs.GIDFrom(c.Addr),
+			c.NetDev != "" && !isOn(g, c.NetDev):
 			continue
 		}
 		if !ok || rank(g.GID) < rank(best.GID) || rank(g.GID) == rank(best.GID) && g.Index < best.Index {
@@ -59,6 +63,16 @@ func (c PortConfig) choose(gids []verbs.GIDEntry, layer verbs.LinkLayer) (best v
 		}
 	}
 	return best, ok
+}
+
+// isOn reports whether an entry is that of a network interface. The kernel's command
+// tells the interface's index, sysfs its name; where neither is known it may be.
+func isOn(g verbs.GIDEntry, netdev string) bool {
+	if g.NetDev != "" || g.IfIndex == 0 {
+		return g.NetDev == "" || g.NetDev == netdev
+	}
+	i, err := net.InterfaceByName(netdev)
+	return err == nil && i.Index == g.IfIndex
 }
 
 // rank orders GIDs: IPv4, then global IPv6, then link-local.

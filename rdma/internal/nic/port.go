@@ -23,11 +23,12 @@ type Port struct {
 	asOf    uint32 // the changes that address knows of
 }
 
-// PortConfig chooses the port and its address. The zero values of Addr and
+// PortConfig chooses the port and its address. The zero values of Addr, NetDev and
 // GIDIndex leave the choice open.
 type PortConfig struct {
 	Number   uint8
 	Addr     netip.Addr // what the GID must stand for
+	NetDev   string     // the network interface that the GID must belong to
 	GIDIndex *int       // its slot
 
 	// GIDs reads the port's GID table if the kernel cannot tell it by a command;
