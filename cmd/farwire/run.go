@@ -12,6 +12,7 @@ import (
 
 	"github.com/farwire/farwire/internal/interpose"
 	"github.com/farwire/farwire/rdma/softnic"
+	"github.com/farwire/farwire/rdma/softnic/trace"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -21,6 +22,7 @@ type settings struct {
 	link     string
 	nic      string
 	impair   string
+	trace    string
 	verbose  bool
 }
 
@@ -50,6 +52,7 @@ func parseSettings(args []string, stdout io.Writer) (s settings, programs [][]st
 	flags.StringVar(&s.link, "link", "roce", "link `layer` of the NICs: roce or ib")
 	flags.StringVar(&s.nic, "nic", "", "`settings` of the NICs, key=value,..., as FARWIRE_SOFTNIC takes them")
 	flags.StringVar(&s.impair, "impair", "", "`faults`, key=value,..., such as loss=0.01,seed=7")
+	flags.StringVar(&s.trace, "trace", "", "write what the programs and the NICs tell each other, a line for each thing, to a `file`; - is standard error")
 	flags.BoolVar(&s.verbose, "v", false, "tell on standard error what the NICs refuse, and why")
 	if err := flags.Parse(args); err != nil {
 		return s, nil, err
@@ -121,6 +124,11 @@ func runPrograms(ctx context.Context, args []string, stdout io.Writer) (err erro
 	if err != nil {
 		return err
 	}
+	end, err := s.startTrace(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
 	nics, err := plugIn(cfg, s.adapters)
 	if err != nil {
 		return err
@@ -136,6 +144,26 @@ func runPrograms(ctx context.Context, args []string, stdout io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
 	return runOn(ctx, host, programs, stdout)
+}
+
+// startTrace has the NICs of a configuration traced, if that was asked for. The function
+// returned writes what is left, once the NICs are closed.
+func (s *settings) startTrace(cfg *softnic.Config) (end func() error, err error) {
+	switch s.trace {
+	case "":
+		return func() error { return nil }, nil
+	case "-":
+		log := trace.NewLog(os.Stderr)
+		cfg.Trace = log.Trace
+		return log.Close, nil
+	}
+	f, err := os.Create(s.trace)
+	if err != nil {
+		return nil, fmt.Errorf("run: trace: %w", err)
+	}
+	log := trace.NewLog(f)
+	cfg.Trace = log.Trace
+	return func() error { return errors.Join(log.Close(), f.Close()) }, nil
 }
 
 // plugIn makes NICs on one network.

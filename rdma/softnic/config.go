@@ -96,6 +96,11 @@ type Config struct {
 	// time in it delays all queue pairs. NICs that share it may call it at the same
 	// time. Default none, which costs nothing.
 	Trace func(*trace.Record)
+
+	// TraceFile is a file that the NIC writes a trace.Log to, at its end. New opens
+	// or makes it and Close closes it. NICs, of several processes too, may share it.
+	// Default none.
+	TraceFile string
 }
 
 // Limits bounds what one NIC holds. Every count is for the whole NIC. A zero

@@ -44,6 +44,7 @@ func ConfigFromEnv() (*Config, error) {
 //	kernel=new|old  kernel interface: current, or that of 5.4
 //	null=on|off     entries complete at once, and nothing is moved
 //	pin=BYTES       memory one open file may pin
+//	trace=FILE      a file to whose end a trace is written, see Config.TraceFile
 //	seed=N          seed of the faults
 //	loss=P          probability that a packet is lost, 0 to 1
 //	dup=P           probability that a packet arrives twice
@@ -123,6 +124,13 @@ var settings = map[string]setting{
 			return fmt.Errorf("%d is less than 1", n)
 		}
 		c.Limits.PinnedBytes = n
+		return nil
+	},
+	"trace": func(c *Config, v string) error {
+		if v == "" {
+			return fmt.Errorf("empty name")
+		}
+		c.TraceFile = v
 		return nil
 	},
 	"seed": func(c *Config, v string) (err error) {

@@ -87,14 +87,14 @@ func (f *file) command(cmd []byte, caller Caller, mem memory) error {
 	t := f.traceCommand(cmd, caller, mem)
 	name, err := f.execute(cmd, caller, mem, t)
 	if err == nil {
-		t.end(name, nil)
+		t.end(nil)
 		return nil
 	}
 	var refused *uapi.RequestError
 	if !errors.As(err, &refused) {
 		refused = &uapi.RequestError{Errno: syscall.EINVAL, Reason: err.Error()}
 	}
-	t.end(name, refused)
+	t.end(refused)
 	return refusal(refused, n, name)
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/farwire/farwire/internal/roce"
 	"github.com/farwire/farwire/internal/uapi"
 	"github.com/farwire/farwire/internal/ud"
+	"github.com/farwire/farwire/rdma/softnic/trace"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -45,6 +46,8 @@ type NIC struct {
 	closing   chan struct{}
 	workerEnd chan struct{}
 	schedules []*time.Timer // of port and device faults
+	traceFile *os.File      // with traceLog in it; nil: none
+	traceLog  *trace.Log
 
 	inboxMu sync.Mutex // guards inbox; a leaf, taken with and without mu
 	inbox   []*link.Packet
@@ -121,6 +124,9 @@ func newNIC(cfg *Config) (*NIC, error) {
 	if err := n.configure(); err != nil {
 		return nil, err
 	}
+	if err := n.openTrace(); err != nil {
+		return nil, err
+	}
 	n.files, n.flushing, n.pages = map[*file]bool{}, map[*qp]bool{}, map[uint32]*uar{}
 	n.qps, n.cqs, n.mrs = map[uint32]*qp{}, map[uint32]*cq{}, map[uint32]*mr{}
 	n.srqs = map[uint32]bool{}
@@ -134,10 +140,10 @@ func newNIC(cfg *Config) (*NIC, error) {
 	n.timer = time.AfterFunc(time.Hour, n.kick)
 	n.timer.Stop()
 	if err := n.plugIn(); err != nil {
-		return nil, errors.Join(err, n.unplug())
+		return nil, errors.Join(err, n.unplug(), n.closeTrace())
 	}
 	if err := n.chooseMTU(); err != nil {
-		return nil, errors.Join(err, n.unplug())
+		return nil, errors.Join(err, n.unplug(), n.closeTrace())
 	}
 	go n.worker()
 	n.scheduleFaults()
@@ -234,7 +240,7 @@ func (n *NIC) Close() error {
 		n.packet.Release()
 		n.packet = nil
 	}
-	return err
+	return errors.Join(err, n.closeTrace())
 }
 
 // Name is the device name.

@@ -2,6 +2,7 @@ package softnic
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -18,6 +19,33 @@ func (n *NIC) tell(o origin, r trace.Record) {
 // tracing reports whether anybody is told. Where it is called often, a record is
 // made only if so.
 func (n *NIC) tracing() bool { return n.cfg.Trace != nil }
+
+// openTrace has the NIC traced to the file that was asked for.
+func (n *NIC) openTrace() (err error) {
+	if n.cfg.TraceFile == "" {
+		return nil
+	}
+	const mode = 0o644
+	if n.traceFile, err = os.OpenFile(n.cfg.TraceFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, mode); err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	n.traceLog = trace.NewLog(n.traceFile)
+	told := n.cfg.Trace
+	n.cfg.Trace = func(r *trace.Record) {
+		if told != nil {
+			told(r)
+		}
+		n.traceLog.Trace(r)
+	}
+	return nil
+}
+
+func (n *NIC) closeTrace() error {
+	if n.traceFile == nil {
+		return nil
+	}
+	return errors.Join(n.traceLog.Close(), n.traceFile.Close())
+}
 
 // origin is whom a thing belongs to.
 type origin struct{ file, process int }
@@ -39,7 +67,7 @@ func (f *file) traceMap(process int, offset int64, length int, u *uar, err error
 	}
 	r := trace.Record{Kind: trace.Map, Offset: offset, Length: length}
 	if err != nil {
-		r.Errno, r.Reason = errnoOf(err), "not a doorbell page of the file"
+		r.Errno, r.Reason = errnoOf(err), err.Error()
 	} else {
 		r.Number = u.index
 	}
@@ -54,9 +82,7 @@ func (u *uar) traceDoorbell(offset int, word uint64, behind []byte, blueFlame bo
 	}
 	if word != 0 {
 		r.Bytes = binary.NativeEndian.AppendUint64(nil, word)
-		if blueFlame {
-			r.Bytes = append(r.Bytes, behind...)
-		}
+		r.Bytes = append(r.Bytes, behind...)
 	}
 	u.nic.tell(u.origin, r)
 }
@@ -123,7 +149,12 @@ func (n *NIC) traceNote(msg string, args []any) {
 	var b strings.Builder
 	b.WriteString(msg)
 	for i := 0; i+1 < len(args); i += 2 {
-		fmt.Fprintf(&b, " %v=%v", args[i], args[i+1])
+		format := " %v=%v"
+		switch args[i] {
+		case "qpn", "cqn", "srqn", "rkey", "address": // as the rest of a trace has them
+			format = " %v=%#x"
+		}
+		fmt.Fprintf(&b, format, args[i], args[i+1])
 	}
 	n.tell(origin{}, trace.Record{Kind: trace.Note, Reason: b.String()})
 }

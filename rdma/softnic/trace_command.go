@@ -40,6 +40,9 @@ func (f *file) traceCommand(cmd []byte, caller Caller, mem memory) *commandTrace
 	}
 	if t.Object == uapi.ObjectDevice && t.Method == uapi.MethodInvokeWrite {
 		t.Write = uint32(r.Find(uapi.AttrWriteCmd).Data())
+		if w := uapi.WriteOf(t.Write); w != nil {
+			t.Name = w.Name
+		}
 	}
 	return t
 }
@@ -100,13 +103,10 @@ func (t *commandTrace) met(kind uint16, handle uint32, object any, made bool) {
 	t.Objects = append(t.Objects, o)
 }
 
-// end tells of the command, which had the name and the end given.
-func (t *commandTrace) end(name string, refused *uapi.RequestError) {
+// end tells of the command; refused is nil if it was executed.
+func (t *commandTrace) end(refused *uapi.RequestError) {
 	if t == nil {
 		return
-	}
-	if name != "" {
-		t.Name = name
 	}
 	t.Result = t.cmd
 	for i := range t.Attrs {

@@ -1,8 +1,13 @@
 package softnic_test
 
 import (
+	"bytes"
+	"fmt"
 	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -88,6 +93,7 @@ func TestTraceOfSend(t *testing.T) {
 	bell := rec.of(trace.Doorbell)[0]
 	require.Equal(t, 1, bell.Rings)
 	require.True(t, bell.BlueFlame, "the entry came with it")
+	require.Len(t, bell.Bytes, 256)
 	work := rec.of(trace.Work)
 	send, receive := work[0], work[1]
 	require.Equal(t, trace.SendQueue, send.Queue)
@@ -164,3 +170,89 @@ func TestTraceOfCommands(t *testing.T) {
 }
 
 func enc[T any](v T) []byte { return uapi.Bytes(&v) }
+
+// The trace of a file is what was asked for by a setting: lines at the file's end.
+func TestTraceFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace")
+	require.NoError(t, os.WriteFile(path, []byte("before\n"), 0o600))
+	var rec recorder
+	for range 2 {
+		soft, err := softnic.New(&softnic.Config{Link: softnic.LinkMemory, Network: softnic.NewNetwork(), TraceFile: path, Trace: rec.tell})
+		require.NoError(t, err)
+		file, err := soft.Open()
+		require.NoError(t, err)
+		require.Error(t, file.Ioctl(nil))
+		require.NoError(t, soft.Close())
+		require.NoError(t, file.Close(), "what comes after the NIC is not told")
+	}
+	b, err := os.ReadFile(path)
+	require.NoError(t, err)
+	text := string(b)
+	require.True(t, strings.HasPrefix(text, "before\n# farwire trace 1"), text)
+	require.Equal(t, 2, strings.Count(text, " OPEN"), text)
+	require.Equal(t, 2, strings.Count(text, " = -1 EFAULT (header of 0 bytes)\n"), text)
+	require.Len(t, rec.of(trace.Open), 2, "both are told")
+
+	_, err = softnic.New(&softnic.Config{Link: softnic.LinkMemory, TraceFile: t.TempDir()})
+	require.ErrorContains(t, err, "trace")
+	_, err = softnic.New(&softnic.Config{Link: softnic.LinkMemory, MTU: 9, TraceFile: path})
+	require.ErrorContains(t, err, "MTU")
+}
+
+// exchange is what a log says of a message that e sends to itself, in which numbers and
+// addresses have names.
+func exchange(t *testing.T, b *bytes.Buffer, log *trace.Log, e *end) []string {
+	t.Helper()
+	require.NoError(t, log.Close())
+	local := e.mr.Local(0, 1)
+	names := strings.NewReplacer(fmt.Sprintf("%#x", e.pair.Endpoint().QPN), "QPN", fmt.Sprintf("%#x", local.Addr+4096), "ADDR+4096",
+		fmt.Sprintf("%#x", local.Addr), "ADDR", fmt.Sprintf("%#x", local.LKey), "KEY")
+	var list []string
+	numbers := regexp.MustCompile(`(page|cqn)=0x[0-9a-f]+`)
+	for line := range strings.Lines(b.String()) {
+		if f := strings.Fields(line); f[0] != "#" {
+			list = append(list, numbers.ReplaceAllString(names.Replace(strings.Join(f[3:], " ")), "$1=N"))
+		}
+	}
+	return list
+}
+
+// The log of a known exchange is known too.
+func TestLogOfExchange(t *testing.T) {
+	var b bytes.Buffer
+	log := trace.NewLog(&b)
+	soft := newNIC(t, softnic.Config{Link: softnic.LinkMemory, Network: softnic.NewNetwork(), Trace: log.Trace})
+	e := newEnd(t, soft, region.Local)
+	connect(t, e, e, region.Local)
+	require.NoError(t, e.pair.Receive(7, e.mr.Local(4096, 64)))
+	require.NoError(t, e.pair.Receive(8, e.mr.Local(4096, 4)))
+	require.NoError(t, e.pair.Post(qp.Entry{Op: qp.SendImm, ID: 9, Imm: 77, Inline: []byte("hello"), Signaled: true}))
+	e.pair.Ring()
+	e.poll(t, 2)
+	require.NoError(t, e.pair.Post(qp.Entry{Op: qp.Send, ID: 10, Local: e.mr.Local(0, 5)}))
+	e.pair.Ring()
+	e.poll(t, 2)
+	got := exchange(t, &b, log, e)
+	start := slices.IndexFunc(got, func(s string) bool { return strings.HasPrefix(s, "DOORBELL") })
+	for _, s := range got[:start] {
+		require.True(t, strings.Contains(s, " = ") || strings.HasPrefix(s, "OPEN") || strings.HasPrefix(s, "DBREC SQ qpn=QPN posted=0"), s)
+	}
+	require.Equal(t, []string{
+		"DOORBELL page=N register=0xa00 qpn=QPN index=0 SEND_IMM ds=2 BLUEFLAME",
+		"DBREC SQ qpn=QPN posted=1",
+		"SEND_WQE qpn=QPN index=0 SEND_IMM SIGNALED ds=2 imm=0x4d length=5 inline=68656c6c6f",
+		"DBREC RQ qpn=QPN posted=2",
+		"RECV_WQE qpn=QPN index=0 sge{addr=ADDR+4096 length=64 lkey=KEY}",
+		"CQE cqn=N index=0 qpn=QPN RESP_SEND_IMM wqe_counter=0 byte_cnt=5 imm_inval_pkey=0x4d src_qp=QPN GRH owner=0",
+		"CQE cqn=N index=1 qpn=QPN REQ SEND_IMM wqe_counter=0 owner=0",
+		"DOORBELL page=N register=0xb00 qpn=QPN index=1 SEND ds=2 BLUEFLAME",
+		"DBREC SQ qpn=QPN posted=2",
+		"SEND_WQE qpn=QPN index=1 SEND ds=2 length=5 sge{addr=ADDR length=5 lkey=KEY}",
+		"RECV_WQE qpn=QPN index=1 sge{addr=ADDR+4096 length=4 lkey=KEY}",
+	}, got[start:start+11])
+	rest := strings.Join(got[start+11:], "\n")
+	require.Contains(t, rest, `RESP_ERR wqe_counter=1 syndrome=0x1 status="local length"`)
+	require.Contains(t, rest, "REQ_ERR SEND wqe_counter=1 syndrome=0x5 status=flushed vendor_err_synd=0xf9 detail=flushed", "the queue pair is its own peer")
+	require.Contains(t, rest, "ASYNC_EVENT")
+	require.Contains(t, rest, "NOTE receive failed qpn=QPN counter=1")
+}

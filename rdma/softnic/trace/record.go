@@ -100,8 +100,10 @@ type Record struct {
 	Rings int
 
 	// BlueFlame reports that an entry came with the doorbell: what lies behind the
-	// register's word is not what lay there before. Bytes is the whole register
-	// then, else the word of 8 bytes.
+	// register's word is not what lay there before. An entry that is equal to the one
+	// before it at the register, but for its word, is not known from that one. Bytes
+	// is the whole of a send register in any case, and the word of 8 bytes alone of
+	// another.
 	BlueFlame bool
 
 	Bytes   []byte
