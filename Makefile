@@ -4,7 +4,7 @@ GO       ?= go
 PLATFORMS = linux/amd64 linux/arm64 darwin/arm64 windows/amd64
 FUZZTIME ?= 5s
 
-.PHONY: test check build vet lint race fuzz bench interop check-arm64 vm
+.PHONY: test check build vet lint race fuzz bench cost interop check-arm64 vm
 
 test:
 	$(GO) test ./...
@@ -53,6 +53,10 @@ fuzz:
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+# The driver's instructions and nanoseconds beside libmlx5's; needs libibverbs-dev.
+cost:
+	$(GO) run ./internal/cost
 
 .PHONY: bench-once
 bench-once:

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/farwire/farwire/rdma/mlx5/cq"
+	"github.com/farwire/farwire/rdma/mlx5/qp"
+)
+
+// operations are the rows of the comparison; libmlx5/cost.c has the same by the
+// same names. The first is none: what it counts is what counting itself takes.
+func (d *driver) operations() []operation {
+	nothing := func(int) error { return nil }
+	sent := func(calls int) error { return d.drain(d.sends, calls) }
+	return []operation{
+		{empty, 1, 64, nothing, func() {}, nothing},
+		{"post", 1, 64, nothing, d.post(), sent},
+		{"post-32", batch, 4, nothing, d.postBatch(), sent},
+		{"post-inline", 1, 64, nothing, d.postInline(), sent},
+		{"receive", 1, 64, nothing, d.postReceives(1), d.received},
+		{"receive-32", batch, 4, nothing, d.postReceives(batch), d.receivedBatch},
+		{"poll-send", 1, 64, d.completeSends(1), d.poll(d.sends, 1), d.polledSends(1)},
+		{"poll-send-16", polled, 8, d.completeSends(polled), d.poll(d.sends, polled), d.polledSends(polled)},
+		{"poll-receive", 1, 64, d.completeReceives(1), d.poll(d.receives, 1), d.polledReceives(1)},
+		{"poll-receive-16", polled, 8, d.completeReceives(polled), d.poll(d.receives, polled), d.polledReceives(polled)},
+	}
+}
+
+// empty is the name of the operation that does nothing.
+const empty = "empty"
+
+func (d *driver) post() func() {
+	e := qp.Entry{Op: qp.Send, Local: d.mr.Local(0, message), Signaled: true}
+	return func() {
+		d.check(d.pair.Post(e))
+		d.pair.Ring()
+	}
+}
+
+// postBatch posts WRITEs, the last of them signaled, with one doorbell.
+func (d *driver) postBatch() func() {
+	target, _ := d.mr.Remote(0)
+	e := qp.Entry{Op: qp.Write, Local: d.mr.Local(0, message), Remote: target}
+	last := e
+	last.Signaled = true
+	return func() {
+		for range batch - 1 {
+			d.check(d.pair.Post(e))
+		}
+		d.check(d.pair.Post(last))
+		d.pair.Ring()
+	}
+}
+
+func (d *driver) postInline() func() {
+	e := qp.Entry{Op: qp.Send, Inline: d.mr.Bytes()[:message], Signaled: true}
+	return func() {
+		d.check(d.pair.Post(e))
+		d.pair.Ring()
+	}
+}
+
+func (d *driver) postReceives(n int) func() {
+	into := d.mr.Local(0, message)
+	return func() {
+		for range n {
+			d.check(d.pair.Receive(1, into))
+		}
+	}
+}
+
+// received has the receives that calls have posted filled.
+func (d *driver) received(calls int) error {
+	return errors.Join(d.send(calls, true), d.drain(d.sends, calls), d.drain(d.receives, calls))
+}
+
+func (d *driver) receivedBatch(calls int) error { return d.received(calls * batch) }
+
+// completeSends has completions of sends ready for calls of n each.
+func (d *driver) completeSends(n int) func(calls int) error {
+	return func(calls int) error { return errors.Join(d.send(calls*n, true), d.settle()) }
+}
+
+func (d *driver) completeReceives(n int) func(calls int) error {
+	return func(calls int) error {
+		return errors.Join(d.receive(calls*n), d.send(calls*n, true), d.drain(d.sends, calls*n))
+	}
+}
+
+// poll takes n completions.
+func (d *driver) poll(q *cq.Queue, n int) func() {
+	c := d.completions[:n]
+	return func() {
+		got, err := q.Poll(c)
+		if got != n {
+			err = errors.Join(err, errors.New("too few completions"))
+		}
+		d.check(err)
+	}
+}
+
+func (d *driver) polledSends(n int) func(calls int) error {
+	return func(int) error { return errors.Join(d.succeeded(n), d.drain(d.sends, 0)) }
+}
+
+func (d *driver) polledReceives(n int) func(calls int) error {
+	return func(int) error { return errors.Join(d.succeeded(n), d.drain(d.receives, 0)) }
+}
