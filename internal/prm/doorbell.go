@@ -23,10 +23,6 @@ const (
 	SendRegister  = 0x800
 	PageRegisters = 4
 	UserRegisters = 2
-
-	// RegisterSpacing is the distance of a page's registers where the NIC has no
-	// write combining and tells no register size.
-	RegisterSpacing = 0x100
 )
 
 // The bits of an arm value: sequence number 29:28, solicited 24, consumer index 23:0.

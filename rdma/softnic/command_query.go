@@ -144,7 +144,7 @@ func (c *call) queryGIDEntry() error {
 	switch {
 	case flags != 0:
 		return refuse(einval, "flags %#x", flags)
-	case i >= gidSlots:
+	case i >= GIDSlots:
 		return refuse(einval, "index %d", i)
 	case !ok:
 		return refuse(syscall.ENODATA, "slot %d is empty", i)

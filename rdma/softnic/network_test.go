@@ -122,8 +122,9 @@ func (q *rawQP) static(t *testing.T) {
 	require.NoError(t, err)
 	q.r.pages = append(q.r.pages, p)
 	q.page = len(q.r.pages) - 1
-	q.base = int(q.register%prm.PageRegisters) * q.r.nic.registerSize(q.r.file.staticPages[page])
-	q.noToggle = q.r.nic.cfg.NoBlueFlame
+	if q.noToggle = q.r.nic.cfg.NoBlueFlame; !q.noToggle {
+		q.base = int(q.register%prm.PageRegisters) * blueFlameSize
+	}
 }
 
 // Static registers: each low-latency one has a queue pair to itself, the others

@@ -14,8 +14,8 @@ import (
 // The NIC has one port.
 const portNumber = 1
 
-// gidSlots is the size of the GID table.
-const gidSlots = 8
+// GIDSlots is the size of a port's GID table, in which the first slots are used.
+const GIDSlots = 8
 
 // gid is an entry of the GID table; link is nil where this NIC does not send
 // such packets (RoCE v1).
@@ -171,7 +171,7 @@ func macOf(addr netip.Addr) [6]byte {
 func (n *NIC) portAttributes() uapi.QueryPortResp {
 	r := uapi.QueryPortResp{
 		MaxMsgSz:    maxMessage,
-		GidTblLen:   gidSlots,
+		GidTblLen:   GIDSlots,
 		PkeyTblLen:  1,
 		State:       1, // DOWN
 		PhysState:   3, // Disabled

@@ -65,7 +65,7 @@ func (n *NIC) checkPath(d *uapi.QPDest) error {
 		return refuse(einval, "service level %d", d.Sl)
 	}
 	if d.IsGlobal != 0 {
-		if d.SgidIndex >= gidSlots {
+		if d.SgidIndex >= GIDSlots {
 			return refuse(einval, "source GID index %d", d.SgidIndex)
 		}
 		if int(d.SgidIndex) >= len(n.gids) {

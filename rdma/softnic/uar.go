@@ -224,14 +224,16 @@ func (u *uar) forget(offset int, is func(word uint64) bool) {
 }
 
 // mayRing reports whether register half i belongs to the queue pair: in static
-// mode the one it was given, else any that user space has.
+// mode the one it was given, else any that user space has. The distance of the
+// registers is the size that was reported, so without write combining there is
+// only the first half of the first.
 func (u *uar) mayRing(q *qp, i int) bool {
-	register := i * halfSize / u.nic.registerSize(u)
-	if u.static {
+	register := i * halfSize / blueFlameSize
+	switch {
+	case u.nic.cfg.NoBlueFlame:
+		return i == 0
+	case u.static:
 		return register == int(q.register%prm.PageRegisters)
-	}
-	if u.nonCached {
-		return register < prm.PageRegisters
 	}
 	return register < prm.UserRegisters
 }
@@ -261,14 +263,6 @@ func (u *uar) checkBlueFlame(q *qp, i int, bell prm.Ctrl) {
 // size bytes, than when the NIC looked before.
 func (u *uar) carries(i, size int) bool {
 	return !u.nonCached && string(u.nic.blueFlame[8:size]) != string(u.seen[i][8:size])
-}
-
-// registerSize is the distance of the page's send registers.
-func (n *NIC) registerSize(u *uar) int {
-	if n.cfg.NoBlueFlame || u.nonCached {
-		return prm.RegisterSpacing
-	}
-	return blueFlameSize
 }
 
 // blueFlameSize is the size of a register with write combining: two halves.

@@ -82,3 +82,30 @@ func TestBlueFlameHalfStored(t *testing.T) {
 	q.post(send(3)) // with a plain doorbell
 	finish(1)
 }
+
+// A NIC that reports no register size has one register: libmlx5 takes the size for the
+// distance of a page's registers, so that all of them are the first.
+func TestRegistersWithoutBlueFlame(t *testing.T) {
+	cfg := private()
+	cfg.NoBlueFlame, cfg.StaticUAR = true, true
+	r := newRaw(t, newTestNIC(t, cfg))
+	cq := r.createCQ(64, false)
+	q := r.createQP(4, 4, cq, cq)
+	for q.register%prm.PageRegisters == 0 {
+		q = r.createQP(4, 4, cq, cq)
+	}
+	q.connect(q)
+	q.static(t)
+	w := make([]byte, prm.Unit)
+	nop := func(at int) {
+		c := q.ctrl(prm.OpNop, 1)
+		prm.PutCtrl(w, &c)
+		q.base = at
+		q.post(w)
+	}
+	nop(0)
+	require.Equal(t, q.qpn, cq.wait().QPN())
+	require.Zero(t, r.nic.Counters().BadDoorbells)
+	nop(halfSize)
+	require.EqualValues(t, 1, r.nic.Counters().BadDoorbells)
+}

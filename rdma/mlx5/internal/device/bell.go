@@ -25,15 +25,13 @@ type Bell struct {
 }
 
 // NewBell is register number reg of a doorbell page. size is the register's
-// size, 0 if there is no write combining: then it has no halves.
+// size, 0 if there is no write combining: then it has no halves, and all of the
+// page's registers are the first, as for libmlx5 (mlx5_set_context and
+// mlx5_insert_dyn_uuars, which multiply the number by the size).
 func NewBell(page *verbs.Page, base, reg, size int) *Bell {
-	spacing, half := size, size/2
-	if size == 0 {
-		spacing, half = prm.RegisterSpacing, 0
-	}
 	b := &Bell{wake: page.Wake}
 	for i := range b.halves {
-		b.offset[i] = base + prm.SendRegister + reg*spacing + i*half
+		b.offset[i] = base + prm.SendRegister + reg*size + i*size/2
 		b.halves[i] = page.Mem[b.offset[i]:]
 		b.words[i] = hostmem.Word64(b.halves[i])
 	}
