@@ -61,6 +61,9 @@ func writeDevice(dir string, i int, nic *softnic.NIC) error {
 	put(port+"lid", fmt.Sprintf("%#x", nic.LID()))
 	put(port+"sm_lid", "0x1")
 	put(port+"pkeys/0", "0xffff")
+	for i := len(gids); i < softnic.GIDSlots; i++ {
+		put(port+fmt.Sprintf("gids/%d", i), words(make([]byte, 16)))
+	}
 	for _, g := range gids {
 		put(port+fmt.Sprintf("gids/%d", g.Index), words(g.GID[:]))
 		put(port+fmt.Sprintf("gid_attrs/types/%d", g.Index), typeName(g.Type))

@@ -49,6 +49,9 @@ func TestSysfs(t *testing.T) {
 	require.Equal(t, roce.GIDs(), devices[0].Ports[0].GIDs)
 	require.Equal(t, ib.LID(), devices[1].Ports[0].LID)
 	require.Equal(t, ib.GIDs(), devices[1].Ports[0].GIDs)
+	empty, err := os.ReadFile(filepath.Join(root, "sys/class/infiniband/mlx5_1/ports/1/gids/7"))
+	require.NoError(t, err, "a table has files for its empty slots too")
+	require.Equal(t, "0000:0000:0000:0000:0000:0000:0000:0000\n", string(empty))
 }
 
 func TestSysfsErrors(t *testing.T) {
