@@ -23,6 +23,7 @@ type settings struct {
 	nic      string
 	impair   string
 	trace    string
+	counters string
 	verbose  bool
 }
 
@@ -53,6 +54,7 @@ func parseSettings(args []string, stdout io.Writer) (s settings, programs [][]st
 	flags.StringVar(&s.nic, "nic", "", "`settings` of the NICs, key=value,..., as FARWIRE_SOFTNIC takes them")
 	flags.StringVar(&s.impair, "impair", "", "`faults`, key=value,..., such as loss=0.01,seed=7")
 	flags.StringVar(&s.trace, "trace", "", "write what the programs and the NICs tell each other, a line for each thing, to a `file`; - is standard error")
+	flags.StringVar(&s.counters, "counters", "", "write what the NICs counted to a `file` at the end, as JSON")
 	flags.BoolVar(&s.verbose, "v", false, "tell on standard error what the NICs refuse, and why")
 	if err := flags.Parse(args); err != nil {
 		return s, nil, err
@@ -134,6 +136,9 @@ func runPrograms(ctx context.Context, args []string, stdout io.Writer) (err erro
 		return err
 	}
 	defer func() {
+		if s.counters != "" {
+			err = errors.Join(err, writeCounters(s.counters, nics))
+		}
 		for _, n := range nics {
 			err = errors.Join(err, n.Close())
 		}

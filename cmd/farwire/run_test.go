@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farwire/farwire/internal/interpose"
+	"github.com/farwire/farwire/rdma/softnic"
 )
 
 func TestUsage(t *testing.T) {
@@ -156,4 +159,17 @@ func TestToolTerminated(t *testing.T) {
 	left, err := os.ReadDir(tool.Env[len(tool.Env)-1][len("TMPDIR="):])
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// What the NICs counted is written once the programs' files are closed.
+func TestRunCounters(t *testing.T) {
+	needHost(t)
+	file := filepath.Join(t.TempDir(), "counters.json")
+	require.NoError(t, run(t.Context(), []string{"run", "-n", "2", "-counters", file, "--", "true"}, io.Discard))
+	b, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var counters map[string]softnic.Counters
+	require.NoError(t, json.Unmarshal(b, &counters))
+	require.Equal(t, map[string]softnic.Counters{"mlx5_0": {}, "mlx5_1": {}}, counters)
+	require.ErrorIs(t, run(t.Context(), []string{"run", "-counters", filepath.Join(file, "x"), "--", "true"}, io.Discard), syscall.ENOTDIR)
 }
