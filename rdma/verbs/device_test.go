@@ -302,3 +302,19 @@ func TestSysfsPath(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, devices)
 }
+
+func TestReadAttribute(t *testing.T) {
+	dir := t.TempDir()
+	for _, n := range []int{0, 1, 255, 256, 257, 5000} {
+		want := strings.Repeat("x", n)
+		path := filepath.Join(dir, "attribute")
+		require.NoError(t, os.WriteFile(path, []byte(want), 0o600))
+		got, err := readAttribute(path)
+		require.NoError(t, err)
+		require.Equal(t, want, string(got))
+	}
+	_, err := readAttribute(filepath.Join(dir, "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+	_, err = readAttribute(dir)
+	require.Error(t, err)
+}

@@ -20,7 +20,7 @@ type sysfs struct {
 // sysfs: that of rdma-core (libibverbs/sysfs.c).
 const sysfsVar = "SYSFS_PATH"
 
-func newSysfs(root string) *sysfs { return &sysfs{root, os.ReadFile} }
+func newSysfs(root string) *sysfs { return &sysfs{root, readAttribute} }
 
 func (s *sysfs) path(name string) string {
 	tree := filepath.Join(rootDir(s.root), "sys")

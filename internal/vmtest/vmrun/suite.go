@@ -22,6 +22,8 @@ type suite struct {
 // suites are what is run when nothing is named.
 var suites = []suite{
 	{"./rdma/verbs", "^TestKernel"},
+	{"./rdma", "^TestKernel"},
+	{"./cmd/farwire", "^TestKernel"},
 }
 
 // setup makes the Soft-RoCE device that FARWIRE_RXE names.
