@@ -124,7 +124,7 @@ func (p *pages) grow() {
 		return
 	}
 	p.flame++
-	for reg := range prm.UserRegisters {
+	for reg := prm.UserRegisters - 1; reg >= 0; reg-- { // the first is taken first
 		b := NewBell(page, 0, reg, p.size)
 		b.page, b.copies, b.pooled = id, p.size/2, true
 		p.free = append(p.free, b)
