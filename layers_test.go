@@ -14,12 +14,12 @@ const module = "github.com/farwire/farwire"
 // layers lists the module's packages from the bottom up. A package may import
 // only packages on earlier lines, so that every import points down.
 var layers = [][]string{
-	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce", "internal/perftest", "internal/vmtest/plan"},
+	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce", "internal/rxeabi", "internal/coracle", "internal/perftest", "internal/vmtest/plan"},
 	{"internal/link", "internal/vmtest"},
 	{"internal/rc", "rdma/verbs"},
 	{"internal/ud", "rdma/work", "rdma/internal/ledger", "rdma/softnic/trace"},
 	{"rdma/internal/nic"},
-	{"rdma/mlx5/internal/device"},
+	{"rdma/mlx5/internal/device", "rdma/rxe"},
 	{"rdma/mlx5"},
 	{"rdma/mlx5/region", "rdma/mlx5/cq"},
 	{"rdma/mlx5/qp"},
@@ -35,10 +35,11 @@ var layers = [][]string{
 // the second although it is on an earlier line. The software NIC and the
 // driver share layouts and nothing else, or one would hide the other's faults;
 // a Conn knows no driver.
-var strangers = map[string]string{
-	"rdma/softnic": "rdma/mlx5",
-	"bootstrap":    "rdma/mlx5",
-	"conn":         "rdma/mlx5",
+var strangers = [][2]string{
+	{"rdma/softnic", "rdma/mlx5"}, {"rdma/softnic", "rdma/rxe"}, {"rdma/softnic", "rdma/internal"}, {"rdma/softnic", "rdma/work"},
+	{"bootstrap", "rdma/mlx5"}, {"bootstrap", "rdma/rxe"}, {"bootstrap", "rdma/internal"},
+	{"conn", "rdma/mlx5"}, {"conn", "rdma/rxe"}, {"conn", "rdma/internal"},
+	{"rdma/rxe", "rdma/mlx5"},
 }
 
 // dependencies are the modules that importable packages may use: what every
@@ -82,8 +83,8 @@ func checkImport(t *testing.T, rank map[string]int, pkg, imp string) {
 	if ir >= rank[pkg] {
 		t.Errorf("%s must not import %s", pkg, imp)
 	}
-	for from, to := range strangers {
-		if pkg == module+"/"+from && strings.HasPrefix(imp+"/", module+"/"+to+"/") {
+	for _, s := range strangers {
+		if pkg == module+"/"+s[0] && strings.HasPrefix(imp+"/", module+"/"+s[1]+"/") {
 			t.Errorf("%s and %s must not know each other", pkg, imp)
 		}
 	}

@@ -2,14 +2,13 @@ package uapi
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/farwire/farwire/internal/coracle"
 )
 
 // cStructs pairs every structure of the package with the kernel's. A field's C
@@ -93,10 +92,7 @@ var cStructs = []struct {
 }
 
 // cConstants pairs constants with C expressions over the kernel's headers.
-var cConstants = []struct {
-	c string
-	v uint64
-}{
+var cConstants = []coracle.Number{
 	{"RDMA_VERBS_IOCTL", RDMAVerbsIoctl},
 	{"sizeof(struct ib_uverbs_ioctl_hdr)", HeaderSize},
 	{"offsetof(struct ib_uverbs_ioctl_hdr, length)", hdrLength},
@@ -298,10 +294,7 @@ var kernelHeaders = []string{"rdma/rdma_user_ioctl_cmds.h", "rdma/ib_user_ioctl_
 
 // ibvConstants are in the kernel's internal headers; libibverbs has the same
 // numbers in a public one.
-var ibvConstants = []struct {
-	c string
-	v uint64
-}{
+var ibvConstants = []coracle.Number{
 	{"IBV_QPS_RESET", QPReset}, {"IBV_QPS_INIT", QPInit}, {"IBV_QPS_RTR", QPRTR}, {"IBV_QPS_RTS", QPRTS},
 	{"IBV_QPS_SQD", QPSQD}, {"IBV_QPS_SQE", QPSQE}, {"IBV_QPS_ERR", QPErr},
 	{"IBV_QP_STATE", QPAttrState}, {"IBV_QP_CUR_STATE", QPAttrCurState},
@@ -331,11 +324,13 @@ var ibvConstants = []struct {
 }
 
 func TestLayoutsAgainstKernelHeaders(t *testing.T) {
-	var exprs []string
-	var want []uint64
+	var numbers []coracle.Number
+	add := func(want uint64, format string, args ...any) {
+		numbers = append(numbers, coracle.Number{C: fmt.Sprintf(format, args...), Want: want})
+	}
 	for _, s := range cStructs {
 		typ := reflect.TypeOf(s.v)
-		exprs, want = append(exprs, "sizeof(struct "+s.c+")"), append(want, uint64(typ.Size()))
+		add(uint64(typ.Size()), "sizeof(struct %s)", s.c)
 		for f := range typ.Fields() {
 			if f.Name == "_" {
 				continue
@@ -344,25 +339,15 @@ func TestLayoutsAgainstKernelHeaders(t *testing.T) {
 			if name == "" {
 				name = snake(f.Name)
 			}
-			exprs = append(exprs, fmt.Sprintf("offsetof(struct %s, %s)", s.c, name))
-			want = append(want, uint64(f.Offset))
-			exprs = append(exprs, fmt.Sprintf("sizeof(((struct %s *)0)->%s)", s.c, name))
-			want = append(want, uint64(f.Type.Size()))
+			add(uint64(f.Offset), "offsetof(struct %s, %s)", s.c, name)
+			add(uint64(f.Type.Size()), "sizeof(((struct %s *)0)->%s)", s.c, name)
 		}
 	}
-	for _, c := range cConstants {
-		exprs, want = append(exprs, c.c), append(want, c.v)
-	}
-	compareWithC(t, kernelHeaders, exprs, want)
+	coracle.Compare(t, kernelHeaders, append(numbers, cConstants...))
 }
 
 func TestNumbersAgainstLibibverbs(t *testing.T) {
-	var exprs []string
-	var want []uint64
-	for _, c := range ibvConstants {
-		exprs, want = append(exprs, c.c), append(want, c.v)
-	}
-	compareWithC(t, []string{"infiniband/verbs.h"}, exprs, want)
+	coracle.Compare(t, []string{"infiniband/verbs.h"}, ibvConstants)
 }
 
 func TestSnake(t *testing.T) {
@@ -371,45 +356,6 @@ func TestSnake(t *testing.T) {
 		"MaxQPRdAtom": "max_qp_rd_atom", "SRQHandle": "srq_handle", "PortCapFlags2": "port_cap_flags2", "MaxRawIpv6QP": "max_raw_ipv6_qp",
 	} {
 		require.Equal(t, out, snake(in))
-	}
-}
-
-// compareWithC prints the expressions from C and compares.
-func compareWithC(t *testing.T, headers, exprs []string, want []uint64) {
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("no C compiler:", err)
-	}
-	var src strings.Builder
-	src.WriteString("#include <stddef.h>\n#include <stdio.h>\n")
-	for _, h := range headers {
-		fmt.Fprintf(&src, "#include <%s>\n", h)
-	}
-	preprocess := exec.Command(cc, "-E", "-")
-	preprocess.Stdin = strings.NewReader(src.String())
-	if err := preprocess.Run(); err != nil {
-		t.Skipf("no headers %v: %v", headers, err)
-	}
-	src.WriteString("int main(void) {\n")
-	for _, e := range exprs {
-		fmt.Fprintf(&src, "\tprintf(\"%%llu\\n\", (unsigned long long)(%s));\n", e)
-	}
-	src.WriteString("}\n")
-
-	dir := t.TempDir()
-	file := filepath.Join(dir, "oracle.c")
-	require.NoError(t, os.WriteFile(file, []byte(src.String()), 0o600))
-	out, err := exec.Command(cc, "-o", filepath.Join(dir, "oracle"), file).CombinedOutput()
-	require.NoError(t, err, "%s", out)
-	out, err = exec.Command(filepath.Join(dir, "oracle")).Output()
-	require.NoError(t, err)
-
-	lines := strings.Fields(string(out))
-	require.Len(t, lines, len(want))
-	for i, e := range exprs {
-		if got := lines[i]; got != fmt.Sprint(want[i]) {
-			t.Errorf("%s: C has %s, Go %d", e, got, want[i])
-		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/ring"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -40,18 +41,14 @@ func limits(dev *device.Device, port verbs.PortAttr) Limits {
 		SendBytes:        min(int(c.MaxSendEntry), prm.MaxUnits*prm.Unit),
 		ReceiveBytes:     int(c.MaxReceiveEntry),
 		Message:          min(port.MaxMsgSize, prm.MaxLength),
-		Reads:            int(min(a.MaxReads, maxReads)),
-		PeerReads:        int(min(a.MaxPeerReads, maxReads)),
+		Reads:            int(min(a.MaxReads, nic.MaxReads)),
+		PeerReads:        int(min(a.MaxPeerReads, nic.MaxReads)),
 		Atomics:          a.AtomicCap != 0,
 		MemoryRegions:    int(a.MaxMR),
 		QueuePairs:       int(a.MaxQP),
 		CompletionQueues: int(a.MaxCQ),
 	}
 }
-
-// maxReads is what this library asks for at most: what ConnectX NICs usually
-// have, so that peers agree without asking.
-const maxReads = 16
 
 // powerOfTwo is the largest power of two up to n, 0 for 0.
 func powerOfTwo(n uint64) int {

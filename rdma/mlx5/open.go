@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
@@ -58,53 +57,19 @@ func (c Config) Open(name string) (*NIC, error) {
 }
 
 func (c Config) open(name string) (*NIC, error) {
-	devices, err := verbs.Devices(c.root)
+	file, err := nic.Find(c.root, name, verbs.DriverMLX5, ErrNoDevice)
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(devices, func(d verbs.Device) bool { return d.Name == name })
-	if i < 0 {
-		return nil, ErrNoDevice
-	}
-	file, err := devices[i].Open()
-	if err != nil {
-		return nil, err
-	}
-	return c.take(devices[i], file)
+	return OpenFile(file, c.withGIDs(name))
 }
 
-// take opens the NIC behind the file of a device, if its driver is ours.
-func (c Config) take(d verbs.Device, file verbs.File) (*NIC, error) {
-	driver, err := d.Driver, error(nil)
-	if driver == verbs.DriverUnknown {
-		driver, err = verbs.ProbeDriver(file, verbs.DriverMLX5)
-	}
-	if err == nil && driver != verbs.DriverMLX5 {
-		err = ErrNoDevice
-	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
+// withGIDs is c that can read the GID table of the device of that name.
+func (c Config) withGIDs(name string) Config {
 	if c.GIDs == nil {
-		c.GIDs = func(port uint8) ([]verbs.GIDEntry, error) { return sysfsGIDs(c.root, d.Name, port) }
+		c.GIDs = func(port uint8) ([]verbs.GIDEntry, error) { return nic.SysfsGIDs(c.root, name, port, ErrNoDevice) }
 	}
-	return OpenFile(file, c)
-}
-
-// sysfsGIDs reads the GID table of a port as it is now.
-func sysfsGIDs(root, name string, port uint8) ([]verbs.GIDEntry, error) {
-	devices, err := verbs.Devices(root)
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range devices {
-		for _, p := range d.Ports {
-			if d.Name == name && p.Number == port {
-				return p.GIDs, nil
-			}
-		}
-	}
-	return nil, ErrNoDevice
+	return c
 }
 
 // OpenFile opens the NIC behind file: a device node, or a software NIC. The NIC

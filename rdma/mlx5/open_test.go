@@ -3,11 +3,11 @@ package mlx5
 import (
 	"os"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/softnic"
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -55,60 +55,27 @@ func TestOpenByName(t *testing.T) {
 	require.ErrorContains(t, err, "version 5")
 }
 
-// stranger answers as another driver's device, or not at all.
-type stranger struct {
-	verbs.File
-	errno  syscall.Errno
-	closed bool
-}
-
-func (s *stranger) Ioctl([]byte) error { return s.errno }
-
-func (s *stranger) Close() error {
-	s.closed = true
-	return nil
-}
-
-func TestTakeOnlyOurDriver(t *testing.T) {
-	for name, test := range map[string]struct {
-		driver verbs.DriverID
-		errno  syscall.Errno
-		want   error
-	}{
-		"known to be another":   {verbs.DriverRXE, 0, ErrNoDevice},
-		"probed to be another":  {verbs.DriverUnknown, syscall.EINVAL, ErrNoDevice},
-		"removed while probing": {verbs.DriverUnknown, syscall.EIO, verbs.ErrDeviceRemoved},
-	} {
-		file := &stranger{errno: test.errno}
-		_, err := Config{}.take(verbs.Device{Name: "x", Driver: test.driver}, file)
-		require.ErrorIs(t, err, test.want, name)
-		require.True(t, file.closed)
-	}
-}
-
 // An old kernel tells the GIDs in sysfs alone.
-func TestTakeReadsSysfs(t *testing.T) {
-	for _, driver := range []verbs.DriverID{verbs.DriverMLX5, verbs.DriverUnknown} {
-		soft, err := softnic.New(&softnic.Config{Link: softnic.LinkMemory, OldKernel: true})
-		require.NoError(t, err)
-		file, err := soft.Open()
-		require.NoError(t, err)
-		c := Config{root: tree(t, "6", soft.GID())}
-		nic, err := c.take(verbs.Device{Name: "mlx5_0", Driver: driver}, file)
-		require.NoError(t, err)
-		a, err := nic.Address()
-		require.NoError(t, err)
-		require.Equal(t, soft.GID(), a.GID)
-		require.Equal(t, 3, a.GIDIndex)
-		require.NoError(t, nic.Close())
+func TestSysfsGIDs(t *testing.T) {
+	soft, err := softnic.New(&softnic.Config{Link: softnic.LinkMemory, OldKernel: true})
+	require.NoError(t, err)
+	file, err := soft.Open()
+	require.NoError(t, err)
+	c := Config{root: tree(t, "6", soft.GID())}
+	card, err := OpenFile(file, c.withGIDs("mlx5_0"))
+	require.NoError(t, err)
+	a, err := card.Address()
+	require.NoError(t, err)
+	require.Equal(t, soft.GID(), a.GID)
+	require.Equal(t, 3, a.GIDIndex)
+	require.NoError(t, card.Close())
 
-		file, err = soft.Open()
-		require.NoError(t, err)
-		_, err = c.take(verbs.Device{Name: "mlx5_9"}, file)
-		require.ErrorIs(t, err, ErrNoDevice, "it left sysfs meanwhile")
-		require.NoError(t, soft.Close())
-	}
-	_, err := sysfsGIDs(tree(t, "5", verbs.GID{}), "mlx5_0", 1)
+	file, err = soft.Open()
+	require.NoError(t, err)
+	_, err = OpenFile(file, c.withGIDs("mlx5_9"))
+	require.ErrorIs(t, err, ErrNoDevice, "it left sysfs meanwhile")
+	require.NoError(t, soft.Close())
+	_, err = nic.SysfsGIDs(tree(t, "5", verbs.GID{}), "mlx5_0", 1, ErrNoDevice)
 	require.ErrorContains(t, err, "version 5")
 }
 

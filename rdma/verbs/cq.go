@@ -65,11 +65,11 @@ func (c *Context) DestroyCQ(handle uint32) (comp, async uint32, err error) {
 }
 
 // ReqNotifyCQ asks for one event at the next completion. Soft-RoCE's queues are
-// armed with it; mlx5's are armed through a doorbell instead.
+// armed with it; mlx5's are armed through a doorbell instead. It allocates nothing.
 func (c *Context) ReqNotifyCQ(handle uint32, solicitedOnly bool) error {
 	req := uapi.ReqNotifyCQ{CQHandle: handle}
 	if solicitedOnly {
 		req.SolicitedOnly = 1
 	}
-	return c.write(op{name: "arm completion queue"}, uapi.CmdReqNotifyCQ, uapi.Bytes(&req), nil, nil, nil)
+	return c.ring(op{name: "arm completion queue"}, uapi.CmdReqNotifyCQ, uapi.Bytes(&req), 0)
 }

@@ -92,6 +92,38 @@ func (c *Context) write(o op, cmd uint32, req, resp, in, out []byte) error {
 		AttrIn(uapi.AttrUHWIn, in), AttrOut(uapi.AttrUHWOut, out))
 }
 
+// ring is write for the commands that Soft-RoCE's data path consists of: a request
+// and, of out bytes that mean nothing, a response. It allocates nothing once as many
+// commands have run at once before.
+func (c *Context) ring(o op, cmd uint32, req []byte, out int) error {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	if c.closed {
+		return os.ErrClosed
+	}
+	mem, err := c.scratch.get(uapi.Room(len(req), out))
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.name, err)
+	}
+	defer c.scratch.put(mem)
+
+	var command uapi.Command
+	command.Begin(mem.Bytes(), mem.Addr(), uapi.ObjectDevice, uapi.MethodInvokeWrite, uint32(c.driver))
+	command.Const(uapi.AttrWriteCmd, uint64(cmd))
+	command.In(uapi.AttrCoreIn, req)
+	if out > 0 {
+		command.Out(uapi.AttrCoreOut, out)
+	}
+	b, err := command.Bytes()
+	if err != nil {
+		return fmt.Errorf("%s: %w", o.name, err)
+	}
+	if err := c.file.Ioctl(b); err != nil {
+		return fileError(o, err)
+	}
+	return nil
+}
+
 func (c *Context) invoke(o op, object, method uint16, attrs ...Attr) error {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -74,8 +74,7 @@ func (c *Context) PostSend(handle uint32) error {
 	// The kernel refuses a work request size below that of its own structure
 	// and uses it for nothing else when there are no work requests.
 	req := uapi.PostSend{QPHandle: handle, WqeSize: 128}
-	var resp uapi.PostSendResp
-	return c.write(op{name: "post send"}, uapi.CmdPostSend, uapi.Bytes(&req), uapi.Bytes(&resp), nil, nil)
+	return c.ring(op{name: "post send"}, uapi.CmdPostSend, uapi.Bytes(&req), uapi.Size[uapi.PostSendResp]())
 }
 
 func bit(b bool) uint8 {

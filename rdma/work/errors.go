@@ -35,3 +35,17 @@ var (
 	// segment of 8 bytes, or whose remote address is not a multiple of 8.
 	ErrAtomic = errors.New("atomic operand is not 8 aligned bytes")
 )
+
+// Errors of completion queues.
+var (
+	// ErrQueueClosed is returned by methods of a queue that was closed.
+	ErrQueueClosed = errors.New("completion queue is closed")
+	// ErrQueueFull is returned for a queue pair whose rooms, with those of the queue
+	// pairs already there, are more than the queue holds.
+	ErrQueueFull = errors.New("completion queue has no room for the queue pair")
+	// ErrQueueBusy is returned by Close while queue pairs use the queue.
+	ErrQueueBusy = errors.New("completion queue is in use by queue pairs")
+	// ErrOverrun says that the NIC gave the queue up. What its queue pairs had
+	// posted is lost; they and the queue are to be destroyed.
+	ErrOverrun = errors.New("completion queue failed")
+)

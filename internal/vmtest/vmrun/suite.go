@@ -22,6 +22,7 @@ type suite struct {
 // suites are what is run when nothing is named.
 var suites = []suite{
 	{"./rdma/verbs", "^TestKernel"},
+	{"./rdma/rxe", "^TestKernel"},
 	{"./rdma", "^TestKernel"},
 	{"./cmd/farwire", "^TestKernel"},
 }

@@ -101,7 +101,7 @@ func TestSendsAgainstAModel(t *testing.T) {
 }
 
 func TestReceivesRetireInOrder(t *testing.T) {
-	r := NewReceives(4)
+	r := NewReceives(4, 4)
 	_, ok := r.Retire(0)
 	require.False(t, ok, "nothing was posted")
 	for lap := range uint16(5) {
@@ -126,7 +126,7 @@ func TestReceivesRetireInOrder(t *testing.T) {
 // detector watches.
 func TestPosterAndPollerConcurrently(t *testing.T) {
 	const n = 10_000
-	s, r := NewSends(16, 8), NewReceives(8)
+	s, r := NewSends(16, 8), NewReceives(8, 8)
 	var poster sync.WaitGroup
 	poster.Go(func() {
 		for id := uint64(0); id < n || r.Index() < n; runtime.Gosched() {

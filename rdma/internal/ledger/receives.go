@@ -5,21 +5,24 @@ import "sync/atomic"
 // Receives is the ledger of a receive ring. Its entries complete in the order
 // they were posted, one completion each.
 type Receives struct {
-	ids     []uint64      // a power of two, at most 1<<15
-	posted  atomic.Uint32 // free-running; poster stores
-	retired atomic.Uint32 // free-running; poller stores
+	ids      []uint64 // a power of two, at most 1<<15
+	capacity uint32
+	posted   atomic.Uint32 // free-running; poster stores
+	retired  atomic.Uint32 // free-running; poller stores
 }
 
-// NewReceives is an empty ledger of a ring of n receives, a power of two of at
-// most 1<<15.
-func NewReceives(n uint32) *Receives { return &Receives{ids: make([]uint64, n)} }
+// NewReceives is an empty ledger of a ring of slots, a power of two of at most
+// 1<<15, that takes capacity receives.
+func NewReceives(slots, capacity uint32) *Receives {
+	return &Receives{ids: make([]uint64, slots), capacity: capacity}
+}
 
-// Capacity is how many receives fit in an empty ring.
-func (r *Receives) Capacity() uint32 { return uint32(len(r.ids)) }
+// Slots is the size of the ring.
+func (r *Receives) Slots() uint32 { return uint32(len(r.ids)) }
 
 // Room is how many receives fit. It is exact for the poster and may only have
 // grown by the time anyone else looks.
-func (r *Receives) Room() uint32 { return r.Capacity() - (r.posted.Load() - r.retired.Load()) }
+func (r *Receives) Room() uint32 { return r.capacity - (r.posted.Load() - r.retired.Load()) }
 
 // Index is the free-running index of the next receive. For the poster.
 func (r *Receives) Index() uint32 { return r.posted.Load() }
@@ -45,4 +48,4 @@ func (r *Receives) Retire(counter uint16) (id uint64, ok bool) {
 	return id, true
 }
 
-func (r *Receives) mask() uint32 { return uint32(len(r.ids) - 1) }
+func (r *Receives) mask() uint32 { return r.Slots() - 1 }

@@ -14,13 +14,16 @@ import (
 // How a queue pair retries: codes of the InfiniBand specification, which
 // verbs.QPAttr explains.
 const (
-	retries           = 7
 	timeoutInfiniBand = 18 // 1.07 s
 	timeoutEthernet   = 14 // 67 ms
 	rnrForEver        = 7
 	rnrTimer          = 12 // 0.64 ms
 	hopLimit          = 64 // on InfiniBand; on Ethernet the kernel's routes decide
 )
+
+// MaxReads is how many reads and atomics of a queue pair this library asks for at
+// most: what ConnectX NICs usually have, so that peers agree without asking.
+const MaxReads = 16
 
 // Pair is the states of a queue pair, which the kernel knows by Handle. The driver
 // makes it, with the exported fields set, and destroys the queue pair.
@@ -29,8 +32,9 @@ type Pair struct {
 	Handle    uint32
 	Address   Address // of the port, when the queue pair was made
 	Endpoint  verbs.Endpoint
-	Reads     int // reads and atomics that run at once
-	PeerReads int // the same of the peer
+	Reads     int   // reads and atomics that run at once
+	PeerReads int   // the same of the peer
+	Retries   uint8 // of a request that is not acknowledged: 0 to 7
 
 	// Allow sets why nothing may be posted; nil is that it may. No post is under way
 	// when it returns.
@@ -130,7 +134,7 @@ func (p *Pair) toReady(a work.Access, peer verbs.Endpoint) error {
 	}
 	send := verbs.QPAttr{
 		State: verbs.StateRTS, SendPSN: p.Endpoint.PSN, Timeout: timeout,
-		Retries: retries, RNRRetries: rnrForEver, Reads: uint8(p.Reads),
+		Retries: p.Retries, RNRRetries: rnrForEver, Reads: uint8(p.Reads),
 	}
 	return p.Port.dev.ModifyQP(p.Handle, send, verbs.MaskRTRToRTS)
 }

@@ -19,7 +19,7 @@ import (
 func (q *Queue) Poll(c []Completion) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.rooms.Closed() {
 		return 0, ErrDestroyed
 	}
 	n, from := 0, q.ring.Record()

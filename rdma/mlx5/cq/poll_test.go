@@ -41,7 +41,7 @@ func newFake(t testing.TB, n uint32, version uint8) *fake {
 		require.NoError(t, record.Free())
 	})
 	f := &fake{t: t, dev: device.Fake(version), ci: record.Bytes(), producer: ring.NewCompletion(n)}
-	f.pair = &ledger.Pair{QPN: fakeQPN, Sends: ledger.NewSends(16, 16), Receives: ledger.NewReceives(4)}
+	f.pair = &ledger.Pair{QPN: fakeQPN, Sends: ledger.NewSends(16, 16), Receives: ledger.NewReceives(4, 4)}
 	key := device.Key(fakeKey)
 	if version == 0 {
 		key = fakeQPN

@@ -12,20 +12,21 @@ import (
 	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
+	"github.com/farwire/farwire/rdma/work"
 )
 
 // Errors of completion queues.
 var (
 	// ErrDestroyed is returned by methods of a queue that was closed.
-	ErrDestroyed = errors.New("completion queue is closed")
+	ErrDestroyed = work.ErrQueueClosed
 	// ErrFull is returned for a queue pair whose rooms, with those of the queue
 	// pairs already there, are more than the queue holds.
-	ErrFull = errors.New("completion queue has no room for the queue pair")
+	ErrFull = work.ErrQueueFull
 	// ErrBusy is returned by Close while queue pairs use the queue.
-	ErrBusy = errors.New("completion queue is in use by queue pairs")
+	ErrBusy = work.ErrQueueBusy
 	// ErrOverrun says that the NIC gave the queue up. What its queue pairs had
 	// posted is lost; they and the queue are to be destroyed.
-	ErrOverrun = errors.New("completion queue failed")
+	ErrOverrun = work.ErrOverrun
 )
 
 // Queue is a completion queue. Its methods are safe for concurrent use.
@@ -38,12 +39,10 @@ type Queue struct {
 	mem     *hostmem.Memory
 	entries []byte
 
-	mu     sync.Mutex // guards what follows
-	ring   ring.Completion
-	wide   uint32 // one more than the events taken when last armed for any completion
-	rooms  uint32 // of the queue pairs, all counted
-	pairs  int    // rings attached and alive
-	closed bool
+	mu    sync.Mutex // guards what follows
+	ring  ring.Completion
+	wide  uint32 // one more than the events taken when last armed for any completion
+	rooms nic.Rooms
 
 	wake nic.Wake
 }
@@ -51,16 +50,16 @@ type Queue struct {
 // minCompletions is the least entries of a queue: rdma-core makes none smaller.
 const minCompletions = 2
 
-// New is a completion queue of nic with room for n completions, rounded up to a
+// New is a completion queue of card with room for n completions, rounded up to a
 // power of two from 2 on. It is an error if n < 1, the rounded n is more than the
 // NIC's limit, the process cannot allocate or pin the memory, or the kernel
 // refuses.
-func New(nic *mlx5.NIC, n int) (*Queue, error) {
-	dev := nic.Device()
-	if max := nic.Limits().Completions; n < 1 || n > max {
+func New(card *mlx5.NIC, n int) (*Queue, error) {
+	dev := card.Device()
+	if max := card.Limits().Completions; n < 1 || n > max {
 		return nil, fmt.Errorf("completion queue of %d: not in 1..%d", n, max)
 	}
-	q := &Queue{nic: nic, dev: dev}
+	q := &Queue{nic: card, dev: dev}
 	if err := dev.Hold(q); err != nil {
 		return nil, fmt.Errorf("completion queue of %d: %w", n, err)
 	}
@@ -72,7 +71,7 @@ func New(nic *mlx5.NIC, n int) (*Queue, error) {
 }
 
 func (q *Queue) create(n uint32) (err error) {
-	q.ring = ring.NewCompletion(n)
+	q.ring, q.rooms = ring.NewCompletion(n), nic.Rooms{Size: n}
 	if q.record, err = q.dev.NewRecord(); err != nil {
 		return err
 	}
@@ -105,7 +104,7 @@ func (q *Queue) Capacity() int { return int(q.ring.Size()) }
 func (q *Queue) Room() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.Capacity() - int(q.rooms)
+	return q.rooms.Left()
 }
 
 // NIC is the NIC the queue belongs to.
@@ -119,18 +118,12 @@ func (q *Queue) NIC() *mlx5.NIC { return q.nic }
 // Later calls do nothing and return nil.
 func (q *Queue) Close() error {
 	q.mu.Lock()
-	if q.closed {
-		q.mu.Unlock()
-		return nil
-	}
-	if q.pairs > 0 {
-		q.mu.Unlock()
-		return ErrBusy
-	}
-	q.closed = true
+	first, err := q.rooms.Close()
 	q.mu.Unlock()
-
-	err := q.dev.DestroyCQ(q.kernel)
+	if !first {
+		return err
+	}
+	err = q.dev.DestroyCQ(q.kernel)
 	q.wake.Stop()
 	defer q.dev.Drop(q)
 	if err != nil {
@@ -146,15 +139,7 @@ func (q *Queue) Close() error {
 func (q *Queue) Attach(r ledger.Rooms) (handle uint32, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case q.closed:
-		return 0, ErrDestroyed
-	case r.N > q.ring.Size()-q.rooms:
-		return 0, fmt.Errorf("%w: %d more in %d of %d", ErrFull, r.N, q.rooms, q.ring.Size())
-	}
-	q.rooms += r.N
-	q.pairs++
-	return q.kernel.Handle, nil
+	return q.kernel.Handle, q.rooms.Attach(r.N)
 }
 
 // Detach undoes Attach once no completion of the ring can come any more. It is
@@ -162,8 +147,7 @@ func (q *Queue) Attach(r ledger.Rooms) (handle uint32, err error) {
 func (q *Queue) Detach(r ledger.Rooms) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.pairs--
-	q.rooms -= r.N
+	q.rooms.Detach(r.N)
 }
 
 // Abandon ends the use of the queue by a ring whose completions may still come:
@@ -171,7 +155,7 @@ func (q *Queue) Detach(r ledger.Rooms) {
 func (q *Queue) Abandon(ledger.Rooms) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.pairs--
+	q.rooms.Abandon()
 }
 
 // Purge takes the completions of a queue pair that were not polled out of the

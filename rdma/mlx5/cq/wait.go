@@ -14,7 +14,7 @@ import (
 func (q *Queue) Arm(solicitedOnly bool) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed {
+	if q.rooms.Closed() {
 		return ErrDestroyed
 	}
 	if err := q.failure(); err != nil {
@@ -53,7 +53,7 @@ func (q *Queue) ready() (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
-	case q.closed:
+	case q.rooms.Closed():
 		return false, ErrDestroyed
 	case q.next() != nil:
 		return true, nil

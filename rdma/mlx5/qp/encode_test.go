@@ -185,7 +185,7 @@ func TestReceiveBytes(t *testing.T) {
 			for i := range mem.Bytes()[:64] {
 				mem.Bytes()[i] = 0xee // stale bytes of an earlier lap
 			}
-			r := &receiver{ledger: ledger.NewReceives(2), bounds: &nic.Bounds{ReceiveSegments: 2, Message: 1 << 30},
+			r := &receiver{ledger: ledger.NewReceives(2, 2), bounds: &nic.Bounds{ReceiveSegments: 2, Message: 1 << 30},
 				ring: mem.Bytes()[:64], shift: 5, record: record}
 			require.NoError(t, r.post(1, nil))
 			require.NoError(t, r.post(2, test.into))

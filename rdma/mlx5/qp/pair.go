@@ -14,6 +14,9 @@ import (
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
+// retries is how often a request is sent again, the most there is.
+const retries = 7
+
 // Pair is a queue pair. Its methods are safe for concurrent use. Entries posted
 // by several goroutines go into the ring in some order; Ring hands over all of
 // them.
@@ -85,7 +88,7 @@ func (p *Pair) make(done *cq.Queue, c Config) error {
 	}
 	p.control = nic.Pair{
 		Port: p.nic.Base(), Handle: p.kernel.Handle, Address: address, Endpoint: address.Endpoint(p.kernel.Number),
-		Reads: p.nic.Limits().Reads, PeerReads: p.nic.Limits().PeerReads, Allow: p.allow,
+		Reads: p.nic.Limits().Reads, PeerReads: p.nic.Limits().PeerReads, Retries: retries, Allow: p.allow,
 	}
 	p.open(g)
 	return nil
@@ -127,7 +130,7 @@ func (p *Pair) create(handles [2]uint32, g geometry) (err error) {
 	}
 	p.ledger = &ledger.Pair{Sends: ledger.NewSends(g.blocks, uint32(p.limits.Sends))}
 	if g.receives > 0 {
-		p.ledger.Receives = ledger.NewReceives(g.receives)
+		p.ledger.Receives = ledger.NewReceives(g.receives, g.receives)
 	}
 	p.kernel, err = p.dev.CreateQP(device.QPRequest{
 		Buf: p.mem.Addr(), Bytes: uint64(g.bytes()), Record: p.record.Addr,

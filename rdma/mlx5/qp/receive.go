@@ -58,7 +58,7 @@ func (r *receiver) post(id uint64, into []region.Segment) error {
 
 // write encodes a receive at the end of the ring.
 func (r *receiver) write(into []region.Segment) {
-	i := r.ledger.Index() & (r.ledger.Capacity() - 1)
+	i := r.ledger.Index() & (r.ledger.Slots() - 1)
 	stride := r.ring[i<<r.shift:][:1<<r.shift]
 	for _, s := range into {
 		if s.Length > 0 {
