@@ -256,3 +256,33 @@ func TestLogOfExchange(t *testing.T) {
 	require.Contains(t, rest, "ASYNC_EVENT")
 	require.Contains(t, rest, "NOTE receive failed qpn=QPN counter=1")
 }
+
+// What another process does is told with its number. How often it rang cannot be known.
+func TestTraceOfProcess(t *testing.T) {
+	var rec recorder
+	soft := newNIC(t, memoryOnly(softnic.Config{Trace: rec.tell}))
+	p := openFor(t, soft)
+	e := newEndOn(t, soft, p, region.Local)
+	connect(t, e, e, region.Local)
+	e.nop(t)
+	require.Empty(t, rec.of(trace.Doorbell), "nobody has looked")
+	require.True(t, p.Poll())
+	e.poll(t, 2)
+	require.Len(t, rec.of(trace.Doorbell), 1)
+	require.Zero(t, rec.of(trace.Doorbell)[0].Rings)
+	require.Len(t, rec.of(trace.Work), 2)
+	require.Len(t, rec.of(trace.Completion), 2)
+	_, err := p.Map(1, 4096)
+	require.ErrorIs(t, err, syscall.EINVAL)
+	maps := rec.of(trace.Map)
+	require.Equal(t, syscall.EINVAL, maps[len(maps)-1].Errno)
+	require.NotEmpty(t, maps[len(maps)-1].Reason)
+	rec.mu.Lock()
+	defer rec.mu.Unlock()
+	for _, v := range rec.records {
+		if v.Kind != trace.Note {
+			require.Equal(t, processNumber, v.Process, "%+v", v)
+			require.Equal(t, 1, v.File)
+		}
+	}
+}

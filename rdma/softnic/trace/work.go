@@ -189,6 +189,8 @@ func (l *line) send(r *Record) {
 	}
 	if s.Opcode.IsAtomic() {
 		l.hex("swap_add", s.SwapAdd)
+	}
+	if s.Opcode == prm.OpCompareSwap {
 		l.hex("compare", s.Compare)
 	}
 	l.dec("length", s.Length)
