@@ -112,7 +112,10 @@ func (t *commandTrace) end(refused *uapi.RequestError) {
 	for i := range t.Attrs {
 		a := t.req.At(i)
 		t.Attrs[i].Result = a.Data()
-		if k, ok := t.kind(a); ok && k == uapi.Out && a.Flags()&uapi.FlagValidOutput != 0 {
+		switch k, ok := t.kind(a); {
+		case ok && k == uapi.NewObject:
+			t.Attrs[i].New = true
+		case ok && k == uapi.Out && a.Flags()&uapi.FlagValidOutput != 0:
 			t.Attrs[i].Out = t.read(a)
 		}
 	}

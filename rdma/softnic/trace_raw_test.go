@@ -31,6 +31,12 @@ func (v *told) tell(r *trace.Record) {
 	v.list = append(v.list, r.Clone())
 }
 
+func (v *told) all() []*trace.Record {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.list)
+}
+
 // take is the records of a kind, and of a queue if that is not NoQueue, since the call before.
 func (v *told) take(k trace.Kind, q trace.Queue) []*trace.Record {
 	v.mu.Lock()
@@ -99,6 +105,9 @@ func TestTraceOfReceives(t *testing.T) {
 	for i := range uint16(3) {
 		index := p.srq.receive(p.mb.segment(0, 64))
 		p.send(p.qs[0], 32)
+		for _, v := range told.all() {
+			require.Equal(t, 1, v.File, "%+v", v)
+		}
 		got := told.take(trace.Work, trace.SharedQueue)
 		require.Len(t, got, 1)
 		require.Equal(t, p.srq.srqn, got[0].Number)
@@ -187,6 +196,7 @@ func TestTraceOfEvents(t *testing.T) {
 	require.Equal(t, [][]byte{enc(uapi.CompEvent{CQHandle: 0xc0})}, bytesOf(got))
 	require.Equal(t, p.ca.cqn, got[0].Number)
 	require.EqualValues(t, p.ca.eventFD, got[0].FD)
+	require.Equal(t, 1, got[0].File)
 
 	p.na.Fail()
 	require.Equal(t, [][]byte{enc(uapi.AsyncEvent{EventType: uapi.EventDeviceFatal})}, bytesOf(told.take(trace.AsyncEvent, 0)))

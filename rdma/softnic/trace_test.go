@@ -3,6 +3,7 @@ package softnic_test
 import (
 	"bytes"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -154,6 +155,7 @@ func TestTraceOfCommands(t *testing.T) {
 	c = page[0].Command
 	require.True(t, c.Objects[0].New)
 	require.Equal(t, uint64(c.Objects[0].Handle), c.Find(prm.AttrUARHandle).Result)
+	require.True(t, c.Find(prm.AttrUARHandle).New)
 	require.Equal(t, enc(c.Objects[0].Number), c.Find(prm.AttrUARPageNumber).Out)
 
 	file, err := soft.Open()
@@ -197,6 +199,11 @@ func TestTraceFile(t *testing.T) {
 	require.ErrorContains(t, err, "trace")
 	_, err = softnic.New(&softnic.Config{Link: softnic.LinkMemory, MTU: 9, TraceFile: path})
 	require.ErrorContains(t, err, "MTU")
+	_, err = softnic.New(&softnic.Config{Link: softnic.LinkUDP, Addr: netip.MustParseAddr("203.0.113.1"), TraceFile: path})
+	require.Error(t, err)
+	b, err = os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, 4, strings.Count(string(b), "# farwire trace 1"), "the file of a NIC that was not made is closed")
 }
 
 // exchange is what a log says of a message that e sends to itself, in which numbers and

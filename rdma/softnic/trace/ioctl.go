@@ -34,7 +34,7 @@ func (l *line) ioctl(r *Record) {
 	}
 	l.result(r)
 	for i := range c.Attrs {
-		c.Attrs[i].output(l, c, attrs)
+		c.Attrs[i].output(l, c, attrs, r.Errno == 0)
 	}
 }
 
@@ -62,48 +62,23 @@ func (a *Attr) input(l *line, c *Command, attrs map[uint16]attr) {
 	case t.quiet, len(a.Out) > 0:
 	case a.In != nil:
 		t.write(l, c, a.In)
-	case a.Length == 0 && !a.made(c):
+	case a.Length == 0 && !a.New:
 		l.value(c, t.name, a.Data)
 	case !known:
 		l.dec(t.name+"_length", uint64(a.Length))
 	}
 }
 
-// output writes what an attribute brought back.
-func (a *Attr) output(l *line, c *Command, attrs map[uint16]attr) {
+// output writes what an attribute brought back. Nothing was made unless the command was
+// executed.
+func (a *Attr) output(l *line, c *Command, attrs map[uint16]attr, executed bool) {
 	t, _ := a.shown(attrs)
 	switch {
 	case len(a.Out) > 0:
 		t.write(l, c, a.Out)
-	case a.Length == 0 && a.made(c):
+	case a.New && executed:
 		l.value(c, t.name, a.Result)
 	}
-}
-
-// made reports whether the attribute is the handle of an object that the command made,
-// or its descriptor.
-func (a *Attr) made(c *Command) bool {
-	if a.Length != 0 || a.In != nil || a.Out != nil {
-		return false
-	}
-	if a.Data != a.Result {
-		return true
-	}
-	for _, o := range c.Objects {
-		if o.New && uint64(o.Handle) == a.Result && a.ID == c.newObject() {
-			return true
-		}
-	}
-	return false
-}
-
-// newObject is the attribute in which the native methods that make an object, of the
-// core and of the driver, return its handle.
-func (c *Command) newObject() uint16 {
-	if c.Object >= uapi.DriverNamespace {
-		return uapi.DriverNamespace
-	}
-	return 0
 }
 
 // attr is how an attribute is shown: a number by default.

@@ -78,23 +78,38 @@ var commands = []struct {
 	{"extended, and longer than known", written(uapi.CmdExModifyQP,
 		append(enc(uapi.ExModifyQP{Base: uapi.ModifyQP{QPHandle: 3, AttrMask: uapi.QPAttrSqPsn}, RateLimit: 5}), 1, 2), nil, nil, nil, pair),
 		"EX_MODIFY_QP qp_handle=3 qpn=0x104 attr_mask=0x10000 sq_psn=0x0 beyond=0102 = 0"},
+	{"legacy queue", written(uapi.CmdCreateCQ, enc(uapi.CreateCQ{Cqe: 63, CompChannel: -1}), enc(uapi.CreateCQResp{CQHandle: 2, Cqe: 63}),
+		enc(prm.CreateCQRequest{BufAddr: 0x1000, EntrySize: 64}), enc(prm.CreateCQResponse{CQN: 0x45})),
+		"CREATE_CQ cqe=63 comp_channel=-1 mlx5{buf_addr=0x1000 cqe_size=64} = 0 cq_handle=2 cqe=63 mlx5{cqn=0x45}"},
+	{"shared queue's limit", written(uapi.CmdModifySRQ, enc(uapi.ModifySRQ{SRQHandle: 6, AttrMask: uapi.SRQAttrLimit, SRQLimit: 4}), nil, nil, nil,
+		Object{Kind: uapi.ObjectSRQ, Handle: 6, Number: 0x51}), "MODIFY_SRQ srq_handle=6 srqn=0x51 attr_mask=0x2 srq_limit=4 = 0"},
+	{"address", written(uapi.CmdCreateAH, enc(uapi.CreateAH{Attr: uapi.AHAttr{Grh: uapi.GlobalRoute{Dgid: gid, HopLimit: 64}, IsGlobal: 1, PortNum: 1}}),
+		enc(uapi.CreateAHResp{AHHandle: 7}), nil, enc(prm.CreateAHResponse{DMAC: [6]byte{2, 0, 0, 0, 0, 9}})),
+		"CREATE_AH pd_handle=0 attr{grh{dgid=127.0.0.1 sgid_index=0 hop_limit=64} is_global=1 port_num=1} = 0 ah_handle=7 mlx5{dmac=02:00:00:00:00:09}"},
+	{"device", written(uapi.CmdQueryDevice, nil, enc(uapi.QueryDeviceResp{NodeGUID: [8]byte{1, 7: 2}, MaxQPWR: 5}), nil, nil),
+		"QUERY_DEVICE = 0 node_guid=0100000000000002 max_qp_wr=5"},
+	{"no such queue pair", refused(written(uapi.CmdModifyQP, enc(uapi.ModifyQP{QPHandle: 3, AttrMask: uapi.QPAttrState, QPState: uapi.QPInit}), nil, nil, nil),
+		syscall.EINVAL, "no such object"), "MODIFY_QP qp_handle=3 qp_state=INIT attr_mask=0x1 = -1 EINVAL (no such object)"},
+	{"longer, with zeros", written(uapi.CmdDeallocPD, make([]byte, 12), nil, nil, nil, domain), "DEALLOC_PD pd_handle=0 pdn=0x77 = 0"},
 	{"short", written(uapi.CmdDeallocPD, []byte{0}, nil, nil, nil), "DEALLOC_PD pd_handle=0 = 0"},
 	{"state", written(uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: 3, AttrMask: 1}), enc(uapi.QueryQPResp{QPState: uapi.QPRTS, CurQPState: 9}), nil, nil, pair),
 		"QUERY_QP qp_handle=3 qpn=0x104 attr_mask=0x1 = 0 qp_state=RTS cur_qp_state=9"},
 	{"native queue", native("CQ_CREATE", uapi.ObjectCQ, uapi.MethodCQCreate, []Object{{Kind: uapi.ObjectCQ, Handle: 0, Number: 0x45, New: true}},
-		Attr{ID: uapi.AttrCreateCQHandle, Result: 0},
+		Attr{ID: uapi.AttrCreateCQHandle, New: true},
 		Attr{ID: uapi.AttrCreateCQCQE, Length: 4, In: enc(uint32(511))},
 		Attr{ID: uapi.AttrCreateCQCompChannel, Data: 5, Result: 5},
 		Attr{ID: uapi.AttrCreateCQRespCQE, Length: 4, Out: enc(uint32(511))},
 		Attr{ID: uapi.AttrUHWOut, Length: 8, Out: enc(prm.CreateCQResponse{CQN: 0x45})}),
 		"CQ_CREATE cqe=511 comp_channel=5 = 0 cq_handle=0 cqe=511 mlx5{cqn=0x45}"},
 	{"page", native("UAR_ALLOC", prm.ObjectUAR, prm.MethodUARAlloc, []Object{{Kind: prm.ObjectUAR, Handle: 4, Number: 9, New: true}},
-		Attr{ID: prm.AttrUARHandle, Result: 4}, Attr{ID: prm.AttrUARType, Length: 8, In: enc(uint64(0))},
+		Attr{ID: prm.AttrUARHandle, Result: 4, New: true}, Attr{ID: prm.AttrUARType, Length: 8, In: enc(uint64(0))},
 		Attr{ID: prm.AttrUARPageNumber, Length: 4, Out: enc(uint32(9))}),
 		"UAR_ALLOC alloc_type=BF = 0 uar_handle=4 page_id=0x9"},
+	{"no page", refused(native("UAR_ALLOC", prm.ObjectUAR, prm.MethodUARAlloc, nil, Attr{ID: prm.AttrUARHandle, New: true}, Attr{ID: prm.AttrUARType, Length: 8, In: enc(uint64(1))}),
+		syscall.ENOMEM, "1024 doorbell pages"), "UAR_ALLOC alloc_type=NC = -1 ENOMEM (1024 doorbell pages)"},
 	{"page's end", native("UAR_DESTROY", prm.ObjectUAR, prm.MethodUARDestroy, []Object{{Kind: prm.ObjectUAR, Handle: 4, Number: 9}},
 		Attr{ID: prm.AttrUARDestroyHandle, Data: 4, Result: 4}), "UAR_DESTROY uar_handle=4 page_id=0x9 = 0"},
-	{"event file", native("ASYNC_EVENT_ALLOC", uapi.ObjectAsyncEvent, 0, nil, Attr{ID: uapi.AttrAsyncEventFD, Result: 7}), "ASYNC_EVENT_ALLOC = 0 fd=7"},
+	{"event file", native("ASYNC_EVENT_ALLOC", uapi.ObjectAsyncEvent, 0, nil, Attr{ID: uapi.AttrAsyncEventFD, Result: 7, New: true}), "ASYNC_EVENT_ALLOC = 0 fd=7"},
 	{"table", native("QUERY_GID_TABLE", uapi.ObjectDevice, uapi.MethodQueryGIDTable, nil,
 		Attr{ID: uapi.AttrGIDTableEntrySize, Length: 8, In: enc(uint64(32))},
 		Attr{ID: uapi.AttrGIDTableEntries, Length: 65, Out: append(append(enc(uapi.GIDEntry{GID: gid, GIDIndex: 1, GIDType: 2}), make([]byte, 32)...), 1)}),
@@ -108,6 +123,8 @@ var commands = []struct {
 		syscall.EOPNOTSUPP, "unknown"), "INVOKE_WRITE write=0x63 core_in=01 = -1 EOPNOTSUPP (unknown)"},
 	{"no command", refused(&Record{Kind: Ioctl, Command: &Command{Bytes: []byte{1, 2}, Object: 1}}, syscall.EFAULT, "header of 2 bytes"),
 		"IOCTL object=0x1 method=0x0 bytes=0102 = -1 EFAULT (header of 2 bytes)"},
+	{"nothing of the driver", written(uapi.CmdAllocPD, nil, enc(uapi.AllocPDResp{PDHandle: 2}), nil, enc(prm.AllocPDResponse{})), "ALLOC_PD = 0 pd_handle=2"},
+	{"nothing at all", &Record{Kind: Ioctl}, "IOCTL object=0x0 method=0x0 = 0"},
 	{"another errno", refused(&Record{Kind: Ioctl, Command: &Command{Object: 1, Name: "X"}}, 250, "?"), "X = -1 errno_250 (?)"},
 }
 
@@ -139,6 +156,7 @@ func TestClone(t *testing.T) {
 	require.NotEqual(t, r.Bytes, c.Bytes)
 	require.NotEqual(t, r.Command.Attrs, c.Command.Attrs)
 	require.NotEqual(t, r.Command.Objects, c.Command.Objects)
+	require.Equal(t, c.Command.Attrs[0], *c.Command.Find(uapi.AttrCoreIn))
 	require.Nil(t, c.Command.Find(0x7777))
 }
 
@@ -149,8 +167,11 @@ func FuzzLog(f *testing.F) {
 		f.Add(uint8(c.r.Kind), uint8(c.r.Queue), c.r.QPType, uint16(0), uint16(0), uint32(0), c.r.Offset, uint16(0), uint8(0), c.r.Bytes, c.r.Reason)
 	}
 	for _, c := range commands {
-		for _, a := range c.r.Command.Attrs {
-			d := c.r.Command
+		d := c.r.Command
+		if d == nil {
+			continue
+		}
+		for _, a := range d.Attrs {
 			f.Add(uint8(Ioctl), uint8(0), uint8(0), d.Object, d.Method, d.Write, int64(c.r.Errno), a.ID, uint8(len(a.Out)), append(a.In, a.Out...), d.Name)
 		}
 	}
@@ -164,6 +185,7 @@ func FuzzLog(f *testing.F) {
 		case 1:
 			a.Out = b
 		}
+		a.New = place&8 != 0
 		r.Command = &Command{Bytes: b, Object: object, Method: method, Write: write, Attrs: []Attr{a},
 			Objects: []Object{{Kind: object, Handle: write, Number: write, State: qpType, New: place&4 != 0}}}
 		got := said(t, r, r)

@@ -144,7 +144,8 @@ type Attr struct {
 	Length int
 	Flags  uint16
 	Data   uint64 // address, handle, descriptor or the bytes of a short input
-	Result uint64 // Data afterwards: the handle of a new object
+	Result uint64 // Data afterwards
+	New    bool   // it is for the handle, or the descriptor, of what the command makes
 
 	In  []byte // what an input holds, wherever it lies; nil if it cannot be read
 	Out []byte // what was written to an output; nil if nothing was
