@@ -36,24 +36,26 @@ func (p *process) read(t *testing.T, addr uint64, n int) []byte {
 }
 
 // settle corrects a doorbell of another process, which the NIC may have found while
-// the entry behind it was still being copied. The process is waiting now, and the copy
-// is whole: what lies behind the register is the ring's entry if it was copied. The
-// script posts no two entries that only their first words tell apart.
+// the entry behind it was still being copied; the next one of the register then seems to
+// bring the rest. The process is waiting now, and the copy is whole: what lies behind the
+// register is the ring's entry if it was copied. The script posts no two entries that
+// only their first words tell apart. One of a control segment alone is too little to
+// tell, and counts as not copied.
 func (p *process) settle(t *testing.T, r *trace.Record, ring *sendRing) {
 	if r.Offset == prm.ArmRegister {
 		return
 	}
-	size := int(r.Bytes[7]) * prm.Unit
+	word, size := r.Bytes[:8:8], int(r.Bytes[7])*prm.Unit
+	r.Bytes, r.BlueFlame = word, false
 	if size == prm.Unit || size > halfRegister {
-		return // too little to tell, or too much to copy
+		return
 	}
 	behind := p.read(t, p.page(t, r.Number)+uint64(r.Offset), halfRegister)
 	at := int(indexOf(r.Bytes)) * prm.Block % len(ring.bytes)
 	entry := p.read(t, ring.start, len(ring.bytes))
 	entry = append(entry[at:], entry[:at]...)[:size]
-	r.BlueFlame = bytes.Equal(entry[8:], behind[8:size])
-	if r.BlueFlame {
-		r.Bytes = append(r.Bytes[:8:8], behind[8:]...)
+	if r.BlueFlame = bytes.Equal(entry[8:], behind[8:size]); r.BlueFlame {
+		r.Bytes = append(word, behind[8:]...)
 	}
 }
 
