@@ -211,7 +211,9 @@ func (c *cq) arm(value uint32) {
 	n.count.Arms++
 	c.armed, c.armSolicited, c.armedWith = true, solicited, value
 	// A completion from ci on that no event has announced raises one at once:
-	// it came between the last poll and the arm. One announced already does not.
+	// it came between the last poll and the arm. One announced already does not:
+	// programs that leave some in the queue wait for ever, as on a ConnectX-5
+	// (linux-rdma/perftest, issue 137).
 	last := c.produced
 	if solicited {
 		last = c.lastSolicited

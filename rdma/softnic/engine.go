@@ -114,6 +114,9 @@ func (n *NIC) deliver(p *link.Packet) {
 	full := len(n.inbox) >= maxInbox
 	if !full {
 		n.inbox = append(n.inbox, p)
+		if toItself(p) {
+			n.toItself.Add(1)
+		}
 	}
 	n.inboxMu.Unlock()
 	if full {
@@ -123,8 +126,18 @@ func (n *NIC) deliver(p *link.Packet) {
 	n.note(deliveryWork)
 }
 
-// maxInbox bounds the packets that wait for the engine.
-const maxInbox = 1 << 14
+// maxInbox bounds the packets that wait for the engine. While there are crowd to the
+// NIC itself it sends none: they would be more than it takes in, or wait for longer
+// than their senders do.
+const (
+	maxInbox = 1 << 14
+	crowd    = 512
+)
+
+func toItself(p *link.Packet) bool { return p.Src == p.Dst }
+
+// crowded reports whether packets are to be taken in before more are sent.
+func (n *NIC) crowded() bool { return n.toItself.Load() >= crowd }
 
 // takePackets takes in packets that have arrived, as many as one look at the clock
 // is for.
@@ -139,6 +152,9 @@ func (n *NIC) takePackets(now time.Time) (did int) {
 		p := n.arrived[n.taken]
 		n.arrived[n.taken] = nil
 		n.taken++
+		if toItself(p) {
+			n.toItself.Add(-1)
+		}
 		n.takePacket(now, p)
 		p.Release()
 	}
@@ -175,18 +191,22 @@ func (n *NIC) schedule(q *qp) {
 	}
 }
 
-// serveReady gives each queue pair in line one turn.
+// serveReady gives each queue pair in line one turn, or as many as it takes to make a
+// crowd of packets.
 func (n *NIC) serveReady(now time.Time) (did int) {
-	batch := n.ready
-	n.ready = n.readySpare[:0]
-	for i, q := range batch {
-		batch[i] = nil
+	if n.served == len(n.serving) {
+		n.serving, n.ready = n.ready, n.serving[:0]
+		n.served = 0
+	}
+	for n.served < len(n.serving) && !n.crowded() {
+		q := n.serving[n.served]
+		n.serving[n.served] = nil
+		n.served++
 		q.scheduled = false
 		if !q.failed && !n.failed {
 			did += 1 + q.serve(now)
 		}
 	}
-	n.readySpare = batch
 	if n.sent {
 		n.sent = false
 		for _, l := range n.links {

@@ -11,6 +11,7 @@ import (
 	"github.com/farwire/farwire/internal/link"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
+	"github.com/farwire/farwire/rdma/verbs"
 )
 
 // memoryThen is memory of which words are read after something else is done.
@@ -115,4 +116,31 @@ func TestFlushPosted(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, prm.CQEResponderError, p.ca.next().Opcode())
 	})
+}
+
+// A NIC that sends to itself by many queue pairs takes in what it sent before it sends
+// more than it has room for.
+func TestCrowd(t *testing.T) {
+	const pairs, length = maxInbox/128 + 32, 128 * 256 // windows of 128 packets, of 256 bytes
+	r := newRaw(t, newTestNIC(t, private()))
+	cq := r.createCQ(256, false)
+	m := r.regMR(length, allAccess)
+	qps := make([]*rawQP, pairs)
+	for i := range qps {
+		qps[i] = r.createQP(4, 4, cq, cq)
+		rtr, rts := qps[i].toRTR(qps[i]), qps[i].toRTS()
+		rtr.PathMTU, rts.Timeout = uint8(verbs.MTU256), 0
+		for _, m := range []uapi.ModifyQP{qps[i].toInit(), rtr, rts} {
+			require.NoError(t, r.modify(m))
+		}
+	}
+	r.nic.mu.Lock() // until all have work
+	for _, q := range qps {
+		q.post(q.entry(prm.OpWrite, m, 0, length, m.addr, m.key))
+	}
+	r.nic.unlock()
+	for range qps {
+		require.False(t, cq.wait().Opcode().IsError())
+	}
+	require.Zero(t, r.nic.Counters().DropOverflow)
 }

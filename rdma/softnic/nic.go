@@ -49,8 +49,9 @@ type NIC struct {
 	traceFile *os.File      // with traceLog in it; nil: none
 	traceLog  *trace.Log
 
-	inboxMu sync.Mutex // guards inbox; a leaf, taken with and without mu
-	inbox   []*link.Packet
+	inboxMu  sync.Mutex // guards inbox; a leaf, taken with and without mu
+	inbox    []*link.Packet
+	toItself atomic.Int32 // packets that the NIC sent to itself and has not taken
 
 	mu sync.Mutex // guards everything below, and all objects
 
@@ -71,15 +72,17 @@ type NIC struct {
 	keyVariant uint32
 	pages      map[uint32]*uar // doorbell pages by number
 
-	ready, readySpare []*qp // queue pairs to be served
-	sent              bool  // links are to be flushed
-	timers            timerHeap
-	timer             *time.Timer
-	timerAt           time.Time // when it fires; zero if never
-	now               time.Time // when the engine looked last
-	flushing          map[*qp]bool
-	flushAt           time.Time
-	flushWait         time.Duration
+	ready     []*qp // queue pairs to be served, after those being served
+	serving   []*qp
+	served    int  // of them
+	sent      bool // links are to be flushed
+	timers    timerHeap
+	timer     *time.Timer
+	timerAt   time.Time // when it fires; zero if never
+	now       time.Time // when the engine looked last
+	flushing  map[*qp]bool
+	flushAt   time.Time
+	flushWait time.Duration
 
 	portUp  bool
 	failed  bool

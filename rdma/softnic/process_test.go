@@ -313,6 +313,22 @@ func TestProcessOverwrittenDoorbells(t *testing.T) {
 	}
 }
 
+// An entry that came with its doorbell is known for one.
+func TestProcessBlueFlame(t *testing.T) {
+	soft := newNIC(t, memoryOnly(softnic.Config{}))
+	p := openFor(t, soft)
+	a, _ := endpoints(t, soft, p)
+	for i := range 3 {
+		require.NoError(t, a.pair.Receive(0, a.mr.Local(0, 8)))
+		require.NoError(t, a.pair.Post(qp.Entry{Op: qp.Send, Inline: []byte("in the entry"[i:][:8]), Signaled: true}))
+		a.pair.Ring()
+		require.True(t, p.Poll())
+		a.poll(t, 2)
+		require.EqualValues(t, i+1, soft.Counters().BlueFlames)
+	}
+	require.Zero(t, soft.Counters().BadDoorbells)
+}
+
 // What was rung before a command is done before it.
 func TestProcessDoorbellsBeforeCommands(t *testing.T) {
 	soft := newNIC(t, memoryOnly(softnic.Config{}))

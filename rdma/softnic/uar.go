@@ -192,9 +192,7 @@ func (u *uar) answerWord(i int, bell prm.Ctrl, whole bool) {
 			"page", u.index, "register", i, "qpn", bell.QPN)
 	default:
 		q.doorbell(bell)
-		if whole {
-			u.checkBlueFlame(q, i, bell)
-		}
+		u.checkBlueFlame(q, i, bell, whole)
 	}
 }
 
@@ -241,8 +239,9 @@ func (u *uar) mayRing(q *qp, i int) bool {
 // checkBlueFlame compares the entry that came with a doorbell, if one did, with
 // the one in the queue. What lies behind the register's first word is an entry
 // unless it was there before. Only the entry at the queue's head can be judged;
-// with others in front of it an older store may still lie there.
-func (u *uar) checkBlueFlame(q *qp, i int, bell prm.Ctrl) {
+// with others in front of it an older store may still lie there. One that differs may
+// also be half stored, unless whole says that it is not.
+func (u *uar) checkBlueFlame(q *qp, i int, bell prm.Ctrl, whole bool) {
 	n := u.nic
 	size := min(int(bell.DS)*prm.Unit, maxRegister)
 	if size <= 8 || bell.Index != q.head || !u.carries(i, size) {
@@ -251,8 +250,11 @@ func (u *uar) checkBlueFlame(q *qp, i int, bell prm.Ctrl) {
 	if !q.copyEntry(n.entry[:size], bell.Index) {
 		return
 	}
-	if string(n.entry[8:size]) == string(n.blueFlame[8:size]) {
+	switch {
+	case string(n.entry[8:size]) == string(n.blueFlame[8:size]):
 		n.count.BlueFlames++
+		return
+	case !whole:
 		return
 	}
 	n.badDoorbell("BlueFlame entry differs from the queue's", "qpn", q.qpn, "index", bell.Index)
