@@ -1,5 +1,6 @@
 // Package link is where RoCE packets travel: an in-memory network, UDP port 4791,
-// both at once, and wrappers that spoil the traffic on purpose.
+// both at once, and wrappers that spoil the traffic on purpose. A trunk, over a
+// connection such as a Unix socket, makes one in-memory network of several processes'.
 //
 // A link belongs to one address and one receiver. Packets go out with Send and
 // come in as calls of the receiver. A packet's Buf runs from the base transport

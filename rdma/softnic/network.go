@@ -1,11 +1,13 @@
 package softnic
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/netip"
-	"sync"
 
 	"github.com/farwire/farwire/internal/link"
 )
@@ -13,16 +15,72 @@ import (
 // Network is a network in memory, into which ports are plugged. NICs on one
 // Network reach each other without the operating system; Ethernet ports by their
 // addresses, InfiniBand ports by their LIDs. It is safe for concurrent use.
+//
+// NICs of several processes share a Network when one of them serves it and the others
+// join it, each over a connection of its own, such as a Unix socket. Packets then cross
+// the server's process, but for those between NICs of one process.
 type Network struct {
 	links *link.Switch
-
-	mu   sync.Mutex
-	lids map[uint16]bool // taken
+	trunk *link.Trunk // to the network's other part, nil of a network that is here
 }
 
 // NewNetwork returns a network with nothing plugged in.
-func NewNetwork() *Network {
-	return &Network{links: link.NewSwitch(), lids: map[uint16]bool{}}
+func NewNetwork() *Network { return &Network{links: link.NewSwitch()} }
+
+// JoinNetwork returns the network that another process serves at the other end of conn,
+// which is then the network's. The label must be the one that is served: it tells kinds
+// of networks apart. NICs on the network have no UDP link. The caller closes the network,
+// after its NICs.
+func JoinNetwork(conn net.Conn, label string) (*Network, error) {
+	trunk, err := link.NewTrunk(conn, label)
+	if err != nil {
+		return nil, fmt.Errorf("join network: %w", err)
+	}
+	return &Network{link.NewSwitch(), trunk}, nil
+}
+
+// Serve lets a process that has the other end of conn join the network. It returns when
+// that process leaves or ctx ends, with nil, or with what went wrong; the process's NICs
+// are then off the network, and conn is closed. ErrJoined is returned for a network that
+// was joined itself. A label has at most 64 bytes.
+func (n *Network) Serve(ctx context.Context, conn net.Conn, label string) error {
+	if n.trunk != nil {
+		return errors.Join(ErrJoined, conn.Close())
+	}
+	if err := n.links.Serve(ctx, conn, label); err != nil {
+		return fmt.Errorf("serve network: %w", err)
+	}
+	return nil
+}
+
+// ErrJoined is returned for what can be done only in the process a network is in.
+var ErrJoined = errors.New("the network is another process's")
+
+// Done is closed when a joined network has been closed or the process that served it is
+// gone: packets to its NICs, and to those of others who joined it, are lost. It is nil
+// for a network that was not joined.
+func (n *Network) Done() <-chan struct{} {
+	if n.trunk == nil {
+		return nil
+	}
+	return n.trunk.Done()
+}
+
+// Close leaves a network that was joined, once what was sent is on its way. A network
+// that was not joined needs no closing.
+func (n *Network) Close() error {
+	if n.trunk == nil {
+		return nil
+	}
+	return n.trunk.Close()
+}
+
+// join puts a link with this address on the network.
+func (n *Network) join(addr netip.Addr, r link.Receiver) (link.Link, error) {
+	if n.trunk == nil {
+		return n.links.Join(addr, r)
+	}
+	return link.Route(n.links, func(r link.Receiver) (link.Link, error) { return n.trunk.Join(addr, r) }, r)
 }
 
 // defaultNetwork is the one that NICs of the process share unless told otherwise.
@@ -32,25 +90,6 @@ var defaultNetwork = NewNetwork()
 const maxLID = 0xbfff
 
 var errNoLID = errors.New("no free LID")
-
-// takeLID gives out the smallest free LID.
-func (n *Network) takeLID() (uint16, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for lid := uint16(1); lid <= maxLID; lid++ {
-		if !n.lids[lid] {
-			n.lids[lid] = true
-			return lid, nil
-		}
-	}
-	return 0, errNoLID
-}
-
-func (n *Network) giveLID(lid uint16) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	delete(n.lids, lid)
-}
 
 // lidAddr is the address an InfiniBand port has on the in-memory network, of a
 // private prefix of this package's own.

@@ -66,10 +66,12 @@ func TestInfiniBand(t *testing.T) {
 
 func TestNoFreeLID(t *testing.T) {
 	network := NewNetwork()
-	for lid := uint16(1); lid <= maxLID; lid++ {
-		network.lids[lid] = true
+	const last = 3
+	for range last {
+		newTestNIC(t, Config{LinkLayer: verbs.LinkInfiniBand, Network: network})
 	}
-	_, err := New(&Config{LinkLayer: verbs.LinkInfiniBand, Network: network})
+	n := &NIC{network: network}
+	_, err := n.takeLID(last)
 	require.ErrorIs(t, err, errNoLID)
 }
 

@@ -34,11 +34,8 @@ func (n *NIC) plugIn() error {
 }
 
 // plugInInfiniBand takes a LID; the one GID is the default one, made of the GUID.
-func (n *NIC) plugInInfiniBand() (err error) {
-	if n.lid, err = n.network.takeLID(); err != nil {
-		return err
-	}
-	l, err := n.join(lidAddr(n.lid))
+func (n *NIC) plugInInfiniBand() error {
+	l, err := n.takeLID(maxLID)
 	if err != nil {
 		return err
 	}
@@ -46,6 +43,20 @@ func (n *NIC) plugInInfiniBand() (err error) {
 	n.gids = []gid{{gid: n.linkLocal(), kind: uapi.GIDTypeIB, link: l}}
 	n.mtu = verbs.MTU4096
 	return nil
+}
+
+// takeLID takes the smallest LID that nobody on the network has, up to the last.
+func (n *NIC) takeLID(last uint16) (l link.Link, err error) {
+	for lid := uint16(1); lid <= last; lid++ {
+		if l, err = n.join(lidAddr(lid)); err == nil {
+			n.lid = lid
+			return l, nil
+		}
+		if !errors.Is(err, link.ErrAddrInUse) {
+			return nil, err
+		}
+	}
+	return nil, errNoLID
 }
 
 // plugInEthernet takes the port's address and its link-local one. Each is in the
@@ -73,7 +84,10 @@ func (n *NIC) plugInEthernet() error {
 
 // openMain opens the link of the port's address.
 func (n *NIC) openMain() (link.Link, error) {
-	if n.cfg.Link != LinkMemory {
+	if n.network.trunk != nil && n.cfg.Link == LinkUDP {
+		return nil, fmt.Errorf("UDP link: %w", ErrJoined)
+	}
+	if n.network.trunk == nil && n.cfg.Link != LinkMemory {
 		l, err := n.openRouted()
 		if err == nil || n.cfg.Link == LinkUDP {
 			n.udp = err == nil
@@ -105,7 +119,7 @@ func (n *NIC) openRouted() (link.Link, error) {
 
 // join opens a link on the in-memory network alone.
 func (n *NIC) join(addr netip.Addr) (link.Link, error) {
-	return n.impair(func(r link.Receiver) (link.Link, error) { return n.network.links.Join(addr, r) })
+	return n.impair(func(r link.Receiver) (link.Link, error) { return n.network.join(addr, r) })
 }
 
 // impair opens a link that spoils packets as the faults say, and keeps it.
@@ -130,9 +144,6 @@ func (n *NIC) unplug() error {
 	var errs []error
 	for _, l := range n.links {
 		errs = append(errs, l.Close())
-	}
-	if n.lid != 0 {
-		n.network.giveLID(n.lid)
 	}
 	return errors.Join(errs...)
 }

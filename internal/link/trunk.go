@@ -1,0 +1,149 @@
+package link
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+)
+
+// Trunk is a way to a Switch of another process, which serves its other end. Links that
+// join through it are on that switch. All methods are safe for concurrent use.
+type Trunk struct {
+	*trunkConn
+	readEnd chan struct{}
+	close   sync.Once
+
+	asking sync.Mutex // held for a question and its answer
+	answer chan byte
+
+	mu     sync.Mutex
+	asked  *trunkLink // for which there is no answer yet
+	links  map[netip.Addr]*trunkLink
+	failed error // set when readEnd is closed
+}
+
+// NewTrunk is the trunk over conn, which is then the trunk's. See Switch.Serve for the
+// label.
+func NewTrunk(conn net.Conn, label string) (*Trunk, error) {
+	t := &Trunk{
+		trunkConn: newTrunkConn(conn), readEnd: make(chan struct{}),
+		answer: make(chan byte, 1), links: map[netip.Addr]*trunkLink{},
+	}
+	if err := t.greet(label); err != nil {
+		t.end()
+		return nil, fmt.Errorf("trunk: %w", err)
+	}
+	go t.read()
+	return t, nil
+}
+
+// Done is closed when the trunk has ended, also by the other end. Its links then have
+// lost their network: what they send is dropped.
+func (t *Trunk) Done() <-chan struct{} { return t.readEnd }
+
+// Close ends the trunk, once what was sent is on its way, and waits until no receiver of
+// its links runs any more. Links stay their owners', to be closed.
+func (t *Trunk) Close() error {
+	t.close.Do(t.end)
+	<-t.readEnd
+	return nil
+}
+
+// Join puts a link with this address on the other end's switch. It fails as Switch.Join
+// does, and when the trunk has ended.
+func (t *Trunk) Join(addr netip.Addr, r Receiver) (Link, error) {
+	l, err := t.join(addr, r)
+	if err != nil {
+		return nil, fmt.Errorf("join network as %v: %w", addr, err)
+	}
+	return l, nil
+}
+
+func (t *Trunk) join(addr netip.Addr, r Receiver) (*trunkLink, error) {
+	addr, err := usable(addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &trunkLink{trunk: t, addr: addr, receive: r, gate: newGate()}
+	t.asking.Lock()
+	defer t.asking.Unlock()
+	t.mu.Lock()
+	t.asked = l
+	t.mu.Unlock()
+	if err := t.put(appendAddr(appendFrame(nil, frameJoin, addrSize), addr)); err != nil {
+		return nil, err
+	}
+	select {
+	case result := <-t.answer:
+		return l, joinError(result)
+	case <-t.readEnd:
+		return nil, t.failed
+	}
+}
+
+func joinError(result byte) error {
+	switch result {
+	case joinDone:
+		return nil
+	case joinInUse:
+		return ErrAddrInUse
+	case joinBadAddr:
+		return ErrAddr
+	}
+	return fmt.Errorf("refused: %d links or more", maxTrunkLinks)
+}
+
+func (t *Trunk) read() {
+	defer close(t.readEnd)
+	for {
+		kind, body, err := readFrame(t.in)
+		switch {
+		case err != nil:
+		case kind == frameJoined:
+			err = t.joined(body)
+		case kind == framePacket:
+			err = t.arrive(body)
+		default:
+			err = fmt.Errorf("frame of kind %d: %w", kind, ErrTrunk)
+		}
+		if err != nil {
+			t.failed = fmt.Errorf("the network has ended: %w", noEOF(err))
+			_ = t.conn.Close() // so that the writer ends too
+			return
+		}
+	}
+}
+
+// joined takes the answer to a question. From here on packets come for the link.
+func (t *Trunk) joined(body []byte) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.asked == nil || len(body) != 1 {
+		return fmt.Errorf("answer of %d bytes: %w", len(body), ErrTrunk)
+	}
+	if body[0] == joinDone {
+		t.links[t.asked.addr] = t.asked
+	}
+	t.asked = nil
+	t.answer <- body[0]
+	return nil
+}
+
+// arrive gives a packet to its link, which may have been closed meanwhile.
+func (t *Trunk) arrive(body []byte) error {
+	p, err := parsePacket(body)
+	if err != nil {
+		return err
+	}
+	t.mu.Lock()
+	l := t.links[p.Dst]
+	t.mu.Unlock()
+	if l == nil || !l.gate.enter() {
+		p.Release()
+		return nil
+	}
+	defer l.gate.leave()
+	l.deliver(p)
+	return nil
+}

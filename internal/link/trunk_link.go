@@ -1,0 +1,65 @@
+package link
+
+import (
+	"net/netip"
+
+	"github.com/farwire/farwire/internal/roce"
+)
+
+// trunkLink is a link that joined a network through a Trunk.
+type trunkLink struct {
+	trunk   *Trunk
+	addr    netip.Addr
+	receive Receiver
+	gate    gate
+	count   counters
+}
+
+var _ Link = (*trunkLink)(nil)
+
+func (l *trunkLink) Addr() netip.Addr   { return l.addr }
+func (l *trunkLink) MTU() int           { return roce.MaxMTU }
+func (l *trunkLink) Get(n int) *Packet  { return Get(n) }
+func (l *trunkLink) Flush()             {}
+func (l *trunkLink) Counters() Counters { return l.count.snapshot() }
+
+func (l *trunkLink) Send(p *Packet) {
+	size := p.size()
+	switch {
+	case !p.stamp(l.addr):
+		l.count.drop(p, DropSize)
+	case l.gate.closed():
+		l.count.drop(p, DropClosed)
+	case !p.Dst.IsValid():
+		l.count.drop(p, DropUnknown)
+	case !l.trunk.push(p):
+		l.count.drop(p, DropSend)
+	default:
+		l.count.countSent(size)
+	}
+}
+
+func (l *trunkLink) deliver(p *Packet) {
+	if !p.unseal() {
+		l.count.drop(p, DropICRC)
+		return
+	}
+	l.count.countReceived(len(p.Buf))
+	l.receive(p)
+}
+
+func (l *trunkLink) Close() error {
+	if l.gate.shut() {
+		l.trunk.leave(l.addr)
+	}
+	l.gate.wait()
+	return nil
+}
+
+// leave takes an address off the network, if that is still there.
+func (t *Trunk) leave(addr netip.Addr) {
+	t.mu.Lock()
+	delete(t.links, addr)
+	t.mu.Unlock()
+	_ = t.put(appendAddr(appendFrame(nil, frameLeave, addrSize), addr))
+}
