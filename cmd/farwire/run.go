@@ -24,6 +24,8 @@ type settings struct {
 	impair   string
 	trace    string
 	counters string
+	network  string // to offer
+	join     string // to join
 	verbose  bool
 }
 
@@ -37,8 +39,14 @@ a second for it.
 	farwire run -- ibv_devinfo -v
 	farwire run -- ibv_rc_pingpong -g 0 ::: ibv_rc_pingpong -g 0 localhost
 
-The NICs of one run reach each other. With -nic link=udp they also reach those
-of other runs, here and on other machines, by UDP.
+The NICs of one run reach each other. A second run of the same user can join the
+network of the first, in another terminal, for as long as the first runs:
+
+	farwire run -- ibv_rc_pingpong -g 0
+	farwire run -join -- ibv_rc_pingpong -g 0 localhost
+
+With -nic link=udp the NICs of a run also reach those of others, here and on other
+machines, by UDP.
 
 `
 
@@ -55,9 +63,13 @@ func parseSettings(args []string, stdout io.Writer) (s settings, programs [][]st
 	flags.StringVar(&s.impair, "impair", "", "`faults`, key=value,..., such as loss=0.01,seed=7")
 	flags.StringVar(&s.trace, "trace", "", "write what the programs and the NICs tell each other, a line for each thing, to a `file`; - is standard error")
 	flags.StringVar(&s.counters, "counters", "", "write what the NICs counted to a `file` at the end, as JSON")
+	s.networkFlags(flags)
 	flags.BoolVar(&s.verbose, "v", false, "tell on standard error what the NICs refuse, and why")
 	if err := flags.Parse(args); err != nil {
 		return s, nil, err
+	}
+	if s.network != "" && s.join != "" {
+		return s, nil, errors.New("run: -network and -join: a network is offered or joined")
 	}
 	programs = split(flags.Args())
 	for _, p := range programs {
@@ -83,7 +95,7 @@ func split(args []string) [][]string {
 	return programs
 }
 
-// config is that of every NIC, but for the name.
+// config is that of every NIC, but for the name and the network.
 func (s *settings) config(log *slog.Logger) (*softnic.Config, error) {
 	text := s.nic
 	if s.impair != "" {
@@ -106,7 +118,6 @@ func (s *settings) config(log *slog.Logger) (*softnic.Config, error) {
 	if cfg.Link == softnic.LinkAuto {
 		cfg.Link = softnic.LinkMemory
 	}
-	cfg.Network = softnic.NewNetwork()
 	cfg.RoCEv2Only = true
 	cfg.Logger = log
 	return cfg, nil
@@ -131,6 +142,11 @@ func runPrograms(ctx context.Context, args []string, stdout io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, end()) }()
+	leave, err := s.startNetwork(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
 	nics, err := plugIn(cfg, s.adapters)
 	if err != nil {
 		return err
@@ -148,7 +164,10 @@ func runPrograms(ctx context.Context, args []string, stdout io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, host.Close()) }()
-	return runOn(ctx, host, programs, stdout)
+	if err = runOn(ctx, host, programs, stdout); err != nil && hasEnded(cfg.Network) {
+		err = errors.Join(err, errEnded)
+	}
+	return err
 }
 
 // startTrace has the NICs of a configuration traced, if that was asked for. The function

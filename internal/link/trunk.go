@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"sync"
+	"time"
 )
 
 // Trunk is a way to a Switch of another process, which serves its other end. Links that
@@ -17,11 +18,19 @@ type Trunk struct {
 	asking sync.Mutex // held for a question and its answer
 	answer chan byte
 
-	mu     sync.Mutex
-	asked  *trunkLink // for which there is no answer yet
-	links  map[netip.Addr]*trunkLink
+	mu    sync.Mutex
+	asked *question // for which there is no answer yet
+	links map[netip.Addr]*trunkLink
+
 	failed error // set when readEnd is closed
 }
+
+// question is what the other end is asked: for an address, by a link that wants it if
+// there is one.
+type question struct{ link *trunkLink }
+
+// answerPatience is how long the other end may take to answer.
+const answerPatience = 20 * time.Second
 
 // NewTrunk is the trunk over conn, which is then the trunk's. See Switch.Serve for the
 // label.
@@ -66,29 +75,54 @@ func (t *Trunk) join(addr netip.Addr, r Receiver) (*trunkLink, error) {
 		return nil, err
 	}
 	l := &trunkLink{trunk: t, addr: addr, receive: r, gate: newGate()}
+	answer, err := t.ask(frameJoin, addr, l)
+	if err == nil {
+		err = joinError(answer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return l, nil
+}
+
+// Has asks whether a link with this address is on the other end's switch. It is false
+// when the trunk has ended.
+func (t *Trunk) Has(addr netip.Addr) bool {
+	answer, err := t.ask(frameHas, addr.Unmap(), nil)
+	return err == nil && answer == answerInUse
+}
+
+// ask asks the other end a question about an address, for a link or for none. A trunk
+// whose other end does not answer ends.
+func (t *Trunk) ask(kind uint8, addr netip.Addr, l *trunkLink) (answer byte, err error) {
 	t.asking.Lock()
 	defer t.asking.Unlock()
 	t.mu.Lock()
-	t.asked = l
+	t.asked = &question{l}
 	t.mu.Unlock()
-	if err := t.put(appendAddr(appendFrame(nil, frameJoin, addrSize), addr)); err != nil {
-		return nil, err
+	if err := t.put(addrFrame(kind, addr)); err != nil {
+		return 0, err
 	}
+	late := time.NewTimer(answerPatience)
+	defer late.Stop()
 	select {
-	case result := <-t.answer:
-		return l, joinError(result)
+	case answer = <-t.answer:
+		return answer, nil
+	case <-late.C:
+		_ = t.conn.Close()
 	case <-t.readEnd:
-		return nil, t.failed
 	}
+	<-t.readEnd
+	return 0, t.failed
 }
 
-func joinError(result byte) error {
-	switch result {
-	case joinDone:
+func joinError(answer byte) error {
+	switch answer {
+	case answerDone:
 		return nil
-	case joinInUse:
+	case answerInUse:
 		return ErrAddrInUse
-	case joinBadAddr:
+	case answerBadAddr:
 		return ErrAddr
 	}
 	return fmt.Errorf("refused: %d links or more", maxTrunkLinks)
@@ -100,8 +134,8 @@ func (t *Trunk) read() {
 		kind, body, err := readFrame(t.in)
 		switch {
 		case err != nil:
-		case kind == frameJoined:
-			err = t.joined(body)
+		case kind == frameAnswer:
+			err = t.answered(body)
 		case kind == framePacket:
 			err = t.arrive(body)
 		default:
@@ -115,15 +149,16 @@ func (t *Trunk) read() {
 	}
 }
 
-// joined takes the answer to a question. From here on packets come for the link.
-func (t *Trunk) joined(body []byte) error {
+// answered takes the answer to a question. From here on packets come for a link that
+// joined.
+func (t *Trunk) answered(body []byte) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.asked == nil || len(body) != 1 {
 		return fmt.Errorf("answer of %d bytes: %w", len(body), ErrTrunk)
 	}
-	if body[0] == joinDone {
-		t.links[t.asked.addr] = t.asked
+	if l := t.asked.link; l != nil && body[0] == answerDone {
+		t.links[l.addr] = l
 	}
 	t.asked = nil
 	t.answer <- body[0]

@@ -14,8 +14,9 @@ import (
 // The near end is the one with the links, the far end the one with the switch.
 const (
 	frameHello  = 1 + iota // first, both ways: trunkVersion and the label
-	frameJoin              // to the far end: the address of a new link
-	frameJoined            // the answer: one of the results below
+	frameJoin              // a question to the far end: the address of a new link
+	frameHas               // a question to the far end: an address that somebody may have
+	frameAnswer            // to the near end, for each question: one of the answers below
 	frameLeave             // to the far end: an address that is given up
 	framePacket            // both ways: packetHead and the packet's Buf
 )
@@ -23,12 +24,12 @@ const (
 // trunkVersion starts a hello.
 const trunkVersion = "farwire trunk 1 "
 
-// Results of a join.
+// Answers. An address that somebody has is in use.
 const (
-	joinDone = iota
-	joinInUse
-	joinBadAddr
-	joinTooMany
+	answerDone = iota // joined, or nobody has the address
+	answerInUse
+	answerBadAddr
+	answerTooMany
 )
 
 // Sizes of frames: of their heads, of an address, and of what a packet has before its
@@ -58,6 +59,11 @@ func appendFrame(b []byte, kind uint8, size int) []byte {
 func appendAddr(b []byte, addr netip.Addr) []byte {
 	a := addr.As16()
 	return append(b, a[:]...)
+}
+
+// addrFrame is a frame with an address.
+func addrFrame(kind uint8, addr netip.Addr) []byte {
+	return appendAddr(appendFrame(nil, kind, addrSize), addr)
 }
 
 func appendPacket(b []byte, p *Packet) []byte {

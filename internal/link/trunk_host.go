@@ -61,6 +61,8 @@ func (h *trunkHost) serve() error {
 		switch kind {
 		case frameJoin:
 			err = h.joinFor(body)
+		case frameHas:
+			err = h.hasFor(body)
 		case frameLeave:
 			err = h.leaveFor(body)
 		case framePacket:
@@ -80,7 +82,7 @@ func (h *trunkHost) joinFor(body []byte) error {
 	if err != nil {
 		return err
 	}
-	result := byte(joinTooMany)
+	answer := byte(answerTooMany)
 	if len(h.ports) < maxTrunkLinks {
 		p, err := h.net.join(addr, func(p *Packet) {
 			if !h.push(p) {
@@ -90,14 +92,29 @@ func (h *trunkHost) joinFor(body []byte) error {
 		switch {
 		case err == nil:
 			h.ports[p.addr] = p
-			result = joinDone
+			answer = answerDone
 		case errors.Is(err, ErrAddrInUse):
-			result = joinInUse
+			answer = answerInUse
 		default:
-			result = joinBadAddr
+			answer = answerBadAddr
 		}
 	}
-	return h.put(append(appendFrame(nil, frameJoined, 1), result))
+	return h.answer(answer)
+}
+
+func (h *trunkHost) hasFor(body []byte) error {
+	addr, err := parseAddr(body)
+	if err != nil {
+		return err
+	}
+	if h.net.Has(addr) {
+		return h.answer(answerInUse)
+	}
+	return h.answer(answerDone)
+}
+
+func (h *trunkHost) answer(a byte) error {
+	return h.put(append(appendFrame(nil, frameAnswer, 1), a))
 }
 
 func (h *trunkHost) leaveFor(body []byte) error {

@@ -61,5 +61,5 @@ func (t *Trunk) leave(addr netip.Addr) {
 	t.mu.Lock()
 	delete(t.links, addr)
 	t.mu.Unlock()
-	_ = t.put(appendAddr(appendFrame(nil, frameLeave, addrSize), addr))
+	_ = t.put(addrFrame(frameLeave, addr))
 }

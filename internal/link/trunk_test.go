@@ -136,8 +136,11 @@ func TestTrunkJoin(t *testing.T) {
 	require.ErrorIs(t, err, ErrAddrInUse)
 	_, err = trunk.Join(netip.Addr{}, nil)
 	require.ErrorIs(t, err, ErrAddr)
+	require.True(t, trunk.Has(alice))
+	require.False(t, trunk.Has(bob))
 	b, err := trunk.Join(bob, (*Packet).Release)
 	require.NoError(t, err)
+	require.True(t, trunk.Has(netip.AddrFrom16(bob.As16())))
 	_, err = s.Join(bob, nil)
 	require.ErrorIs(t, err, ErrAddrInUse)
 	require.NoError(t, b.Close())
@@ -227,6 +230,7 @@ func TestTrunkEnds(t *testing.T) {
 			require.Error(t, err)
 			require.NoError(t, trunk.Close())
 			require.NoError(t, trunk.Close())
+			require.False(t, trunk.Has(alice))
 			b.Send(numbered(alice, 1, 4))
 			require.EqualValues(t, 1, b.Counters().Dropped[DropSend])
 		})
@@ -244,7 +248,7 @@ func TestTrunkStuck(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		served := serve(ctx, s, ours)
 		hello(t, theirs)
-		write(t, theirs, appendAddr(appendFrame(nil, frameJoin, addrSize), bob))
+		write(t, theirs, addrFrame(frameJoin, bob))
 		_, _, err = readFrame(bufio.NewReaderSize(theirs, trunkBuffer))
 		require.NoError(t, err)
 		for range 2 * trunkQueue {
@@ -253,7 +257,7 @@ func TestTrunkStuck(t *testing.T) {
 		// Its questions fill what room is left, and then it hears nothing either.
 		go func() {
 			for range trunkQueue {
-				if _, err := theirs.Write(appendAddr(appendFrame(nil, frameJoin, addrSize), bob)); err != nil {
+				if _, err := theirs.Write(addrFrame(frameJoin, bob)); err != nil {
 					return
 				}
 			}
@@ -323,9 +327,10 @@ func TestTrunkBadPeer(t *testing.T) {
 		"odd packet":        append(bytes.Clone(good), packet(packetHead+minSize+1)...),
 		"long packet":       append(bytes.Clone(good), packet(maxFrame)...),
 		"short join":        append(append(bytes.Clone(good), appendFrame(nil, frameJoin, 4)...), 1, 2, 3, 4),
+		"short question":    append(bytes.Clone(good), appendFrame(nil, frameHas, 0)...),
 		"short leave":       append(bytes.Clone(good), appendFrame(nil, frameLeave, 0)...),
-		"answer unasked":    append(append(bytes.Clone(good), appendFrame(nil, frameJoined, 1)...), 0),
-		"answer of nothing": append(bytes.Clone(good), appendFrame(nil, frameJoined, 0)...),
+		"answer unasked":    append(append(bytes.Clone(good), appendFrame(nil, frameAnswer, 1)...), 0),
+		"answer of nothing": append(bytes.Clone(good), appendFrame(nil, frameAnswer, 0)...),
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := NewSwitch()
@@ -356,7 +361,7 @@ func TestTrunkUnfoundedFrames(t *testing.T) {
 	require.NoError(t, s.Serve(t.Context(), c, "kind"))
 	require.Empty(t, atA.got())
 	require.True(t, s.Has(alice))
-	require.Equal(t, byte(joinBadAddr), c.out.Bytes()[c.out.Len()-1])
+	require.Equal(t, byte(answerBadAddr), c.out.Bytes()[c.out.Len()-1])
 }
 
 // script is a connection whose peer has said everything in advance.
@@ -390,12 +395,48 @@ func TestTrunkSilence(t *testing.T) {
 	})
 }
 
+// A peer that does not answer is given up; what it sent a link is checked.
+func TestTrunkNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs, ours := net.Pipe()
+		defer theirs.Close()
+		go func() {
+			hello(t, theirs)
+			_, _ = io.ReadFull(theirs, make([]byte, frameHead+addrSize))
+			answer := append(appendFrame(nil, frameAnswer, 1), answerDone)
+			for _, flip := range []byte{4, 0} {
+				p := numbered(bob, 1, 4)
+				p.stamp(alice)
+				p.seal()
+				p.Buf[10] ^= flip
+				answer = appendPacket(answer, p)
+				p.Release()
+			}
+			write(t, theirs, answer)
+			_, _ = io.Copy(io.Discard, theirs)
+		}()
+		trunk, err := NewTrunk(ours, "kind")
+		require.NoError(t, err)
+		b, atB := joined(t, trunk, bob)
+		b.Flush()
+		synctest.Wait()
+		require.Equal(t, []uint32{1}, atB.got())
+		require.EqualValues(t, 1, b.Counters().Dropped[DropICRC])
+		start := time.Now()
+		_, err = trunk.Join(carol, nil)
+		require.ErrorContains(t, err, "ended")
+		require.Equal(t, answerPatience, time.Since(start))
+		require.NoError(t, trunk.Close())
+	})
+}
+
 func FuzzTrunk(f *testing.F) {
 	p := numbered(alice, 1, 4)
 	p.stamp(bob)
 	f.Add(appendPacket(nil, p))
-	f.Add(appendAddr(appendFrame(nil, frameJoin, addrSize), bob))
-	f.Add(append(appendFrame(nil, frameJoined, 1), 0))
+	f.Add(addrFrame(frameJoin, bob))
+	f.Add(addrFrame(frameHas, alice))
+	f.Add(append(appendFrame(nil, frameAnswer, 1), 0))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		said := append(appendFrame(nil, frameHello, len(trunkVersion)+4), trunkVersion+"kind"...)
 		// The address that packets are from joins first.

@@ -83,6 +83,12 @@ func (n *Network) join(addr netip.Addr, r link.Receiver) (link.Link, error) {
 	return link.Route(n.links, func(r link.Receiver) (link.Link, error) { return n.trunk.Join(addr, r) }, r)
 }
 
+// has reports whether anybody on the network has the address. On a network that was
+// joined it asks the process that has it, which answers without this one's doing.
+func (n *Network) has(addr netip.Addr) bool {
+	return n.links.Has(addr) || n.trunk != nil && n.trunk.Has(addr)
+}
+
 // defaultNetwork is the one that NICs of the process share unless told otherwise.
 var defaultNetwork = NewNetwork()
 

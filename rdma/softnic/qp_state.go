@@ -95,7 +95,7 @@ func (n *NIC) checkRoute(d *uapi.QPDest) error {
 		return refuse(einval, "peer GID %v", peer)
 	case peer.IsV4() != source.gid.IsV4() || to.IsLinkLocalUnicast() != source.gid.Addr().IsLinkLocalUnicast():
 		return refuse(enetunreach, "peer GID %v from %v", peer, source.gid)
-	case n.network.links.Has(to):
+	case n.network.has(to):
 		return nil
 	case !n.udp || to.IsLinkLocalUnicast():
 		return refuse(ehostunreach, "peer GID %v is not on the network", peer)
