@@ -173,14 +173,9 @@ func TestStaticRegisters(t *testing.T) {
 
 // Two NICs that share no memory: packets go over UDP.
 func TestUDP(t *testing.T) {
-	p := &rawPair{na: newTestNIC(t, Config{Link: LinkUDP, Network: NewNetwork()}), nb: newTestNIC(t, Config{Link: LinkUDP, Network: NewNetwork()})}
+	alone := func() *NIC { return newTestNIC(t, Config{Link: LinkUDP, Network: NewNetwork()}) }
+	p := connectRaw(t, alone(), alone())
 	require.True(t, p.na.UDP())
-	p.a, p.b = newRaw(t, p.na), newRaw(t, p.nb)
-	p.ca, p.cb = p.a.createCQ(64, true), p.b.createCQ(64, true)
-	p.qa, p.qb = p.a.createQP(16, 16, p.ca, p.ca), p.b.createQP(16, 16, p.cb, p.cb)
-	p.ma, p.mb = p.a.regMR(64<<10, allAccess), p.b.regMR(64<<10, allAccess)
-	p.qa.connect(p.qb)
-	p.qb.connect(p.qa)
 	p.exchange(t)
 	for i := range p.ma.b {
 		p.ma.b[i] = byte(i * 31)

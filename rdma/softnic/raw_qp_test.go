@@ -199,12 +199,17 @@ type rawPair struct {
 const allAccess = uapi.AccessLocalWrite | uapi.AccessRemoteWrite | uapi.AccessRemoteRead | uapi.AccessRemoteAtomic
 
 func newRawPair(t testing.TB, cfg Config) *rawPair {
-	p := &rawPair{na: newTestNIC(t, cfg), nb: newTestNIC(t, cfg)}
-	p.a, p.b = newRaw(t, p.na), newRaw(t, p.nb)
+	p := connectRaw(t, newTestNIC(t, cfg), newTestNIC(t, cfg))
+	p.readOnly = p.b.regMR(4096, 0)
+	return p
+}
+
+// connectRaw is a connected pair on two NICs that reach each other.
+func connectRaw(t testing.TB, na, nb *NIC) *rawPair {
+	p := &rawPair{na: na, nb: nb, a: newRaw(t, na), b: newRaw(t, nb)}
 	p.ca, p.cb = p.a.createCQ(64, true), p.b.createCQ(64, true)
 	p.qa, p.qb = p.a.createQP(16, 16, p.ca, p.ca), p.b.createQP(16, 16, p.cb, p.cb)
 	p.ma, p.mb = p.a.regMR(64<<10, allAccess), p.b.regMR(64<<10, allAccess)
-	p.readOnly = p.b.regMR(4096, 0)
 	p.qa.connect(p.qb)
 	p.qb.connect(p.qa)
 	return p
