@@ -112,6 +112,41 @@ func TestChoiceOfActivePort(t *testing.T) {
 	}, c.Refused)
 }
 
+// Drivers have an order, which goes before that of the kernel and before an active port.
+func TestChoiceByDriver(t *testing.T) {
+	supportRXE(t)
+	f := machineFinder(t, strings.Replace(motley, "port 1 Ethernet ACTIVE\n\tgid 1 v2 198.51.100.4 eth0\n\tdevice mlx5_2",
+		"port 1 Ethernet DOWN\n\tgid 1 v2 198.51.100.4 eth0\n\tdevice mlx5_2", 1))
+	route := between("198.51.100.4", "198.51.100.9")
+	c, err := f.find("", route)
+	require.NoError(t, err)
+	require.Equal(t, "mlx5_0", c.Device)
+	require.Contains(t, c.Refused, Refusal{"rxe0", 1, "has the address too, but mlx5_0 port 1 goes first"})
+	c, err = f.find("rxe0", route)
+	require.NoError(t, err)
+	require.Equal(t, verbs.DriverRXE, c.Driver)
+}
+
+// supportRXE makes Soft-RoCE one of the drivers, for a test.
+func supportRXE(t *testing.T) {
+	if slices.Contains(drivers, verbs.DriverRXE) {
+		return
+	}
+	before := drivers
+	drivers = append(slices.Clone(drivers), verbs.DriverRXE)
+	t.Cleanup(func() { drivers = before })
+}
+
+func TestRouteInMachine(t *testing.T) {
+	nothing := hostOf{} // interfaces that cannot be seen
+	require.True(t, between("127.0.0.1", "127.0.0.2").inMachine(nothing))
+	require.True(t, between("198.51.100.4", "127.0.0.1").inMachine(nothing))
+	require.True(t, between("127.0.0.1", "198.51.100.4").inMachine(nothing))
+	require.True(t, between("198.51.100.4", "198.51.100.4").inMachine(nothing))
+	require.False(t, between("198.51.100.4", "198.51.100.5").inMachine(nothing))
+	require.True(t, between("198.51.100.4", "198.51.100.5").inMachine(hostOf{"eth1": {addr("198.51.100.5")}}))
+}
+
 // What is refused says why.
 func TestRefusals(t *testing.T) {
 	for _, test := range []struct {
@@ -215,6 +250,17 @@ func TestNamedDeviceErrors(t *testing.T) {
 			require.EqualError(t, f.check(test.device), test.want, "a listener says so at once")
 		})
 	}
+}
+
+// A device with nothing but RoCE v1 cannot be used, whoever names it.
+func TestNamedDeviceOfRoCEv1(t *testing.T) {
+	f := machineFinder(t, `
+		interface eth0 198.51.100.4
+		device mlx5_0 mlx5_core 15b3:1013
+		port 1 Ethernet ACTIVE
+		gid 0 v1 198.51.100.4 eth0`)
+	_, err := f.find("mlx5_0", between("198.51.100.5", "198.51.100.9"))
+	require.EqualError(t, err, "device mlx5_0: it has no port that can be used (refused: mlx5_0 port 1 has no RoCE v2 GID)")
 }
 
 // A listener may be there before its device has an address.

@@ -29,9 +29,8 @@
 //     interface has it. If several have it: an active port before one that is not, and
 //     of several the one the kernel lists first.
 //  4. None has it. A device that was named is used nevertheless, with an active port and
-//     the best GID there is: of the route's family, and IPv4 before global IPv6 before
-//     link-local. "hardware" is an error. Otherwise it is the software NIC, which is
-//     not fast hardware.
+//     the best GID there is: of the route's family, and not link-local. "hardware" is an
+//     error. Otherwise it is the software NIC, which is not fast hardware.
 //
 // GIDs that are not used: RoCE v1 ones, those of interfaces in other network namespaces,
 // those at an index beyond 255. A link-local address is many interfaces': it must be that

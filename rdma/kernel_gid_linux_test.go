@@ -6,7 +6,6 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"testing"
 
@@ -50,16 +49,6 @@ func gidMachine(t *testing.T) {
 	} {
 		shell(t, line)
 	}
-}
-
-// supportRXE makes Soft-RoCE one of the drivers, for a test.
-func supportRXE(t *testing.T) {
-	if slices.Contains(drivers, verbs.DriverRXE) {
-		return
-	}
-	before := drivers
-	drivers = append(slices.Clone(drivers), verbs.DriverRXE)
-	t.Cleanup(func() { drivers = before })
 }
 
 func words(line string) *exec.Cmd {

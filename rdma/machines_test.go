@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"fmt"
+	"maps"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -30,8 +31,8 @@ func (h hostOf) addrs(name string) ([]netip.Addr, bool) {
 }
 
 func (h hostOf) with(a netip.Addr) string {
-	for name, addrs := range h {
-		if slices.Contains(addrs, a) {
+	for _, name := range slices.Sorted(maps.Keys(h)) {
+		if slices.Contains(h[name], a) {
 			return name
 		}
 	}
@@ -215,10 +216,12 @@ const twoPorts = `
 	gid 300 v2 198.51.101.5 eth1
 `
 
-// infiniBand is a native InfiniBand card with IPoIB, and an Ethernet one beside it.
+// infiniBand is a native InfiniBand card with IPoIB, and an Ethernet one beside it. br0,
+// on another link, happens to have the same link-local address as ib0.
 const infiniBand = `
 	interface ib0 fe80::9803:9b03:aa:bbcc 198.51.102.4
 	interface eth0 198.51.100.4
+	interface br0 fe80::9803:9b03:aa:bbcc
 	ipoib ib0 mlx5_0 1
 	device mlx5_0 mlx5_core 15b3:1021
 	port 1 InfiniBand ACTIVE

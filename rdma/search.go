@@ -131,7 +131,7 @@ func falseFirst(a, b bool) int {
 
 // any is the choice if no port has the address of the route, and yet one must be used,
 // for the configuration names the device: an active port first, then an address of the
-// route's family, then IPv4 before global IPv6 before link-local, and of several the first.
+// route's family, then one that is not link-local, and of several the first.
 func (s *search) any() (best Choice, ok bool) {
 	const reason = "the configuration names it, and it has no port with the route's address"
 	bestRank := 0
@@ -166,16 +166,13 @@ const inactive = 100
 
 // rank orders GIDs that are not the route's address.
 func (s *search) rank(g verbs.GID) (rank int) {
-	if g.IsV4() != s.route.local.Is4() && s.route.local.IsValid() {
-		rank += 10
+	if g.IsV4() != s.route.local.Is4() {
+		rank += 2 // the peer's will be of the route's family, and these do not mix
 	}
-	switch {
-	case g.IsV4():
-		return rank
-	case !g.Addr().IsLinkLocalUnicast():
-		return rank + 1
+	if g.Addr().IsLinkLocalUnicast() {
+		rank++
 	}
-	return rank + 2
+	return rank
 }
 
 func (s *search) refuse(device string, port uint8, reason string) {
