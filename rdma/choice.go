@@ -45,7 +45,7 @@ type Refusal struct {
 	Reason string
 }
 
-// String returns, e.g., "mlx5_0 port 1 is DOWN".
+// String returns, e.g., "mlx5_0 port 1 has 10.0.0.1 on eth0 instead".
 func (r Refusal) String() string {
 	if r.Port == 0 {
 		return r.Device + " " + r.Reason
@@ -57,7 +57,7 @@ func (r Refusal) String() string {
 // device and port that was looked at, and why each was refused.
 type DeviceError struct {
 	Device        string     // as configured: "" if the route chooses
-	Local, Remote netip.Addr // of the route; not valid if there is none, as in Listen
+	Local, Remote netip.Addr // of the route, without zones; not valid if there is none, as in Listen
 	Refused       []Refusal
 	Err           error // what was asked for in vain
 }
@@ -96,6 +96,6 @@ func (c Config) Choose(local, remote netip.Addr) (Choice, error) {
 
 var (
 	errNoDevice  = errors.New("no such RDMA device")
-	errNoPort    = errors.New("it has no port that can be used")
+	errNoPort    = errors.New("no port can be used")
 	errNoDevices = errors.New("there are no RDMA devices (is the kernel module ib_uverbs loaded, and mlx5_ib for a ConnectX?)")
 )

@@ -32,48 +32,40 @@ func (f finder) withDefaults() finder {
 // find returns the choice for a connection. name is the configured device or "".
 func (f finder) find(name string, r route) (Choice, error) {
 	f = f.withDefaults()
+	own := (name == "" || name == Soft) && r.inMachine(f.host)
 	switch {
+	case name == Soft && own:
+		return Choice{Device: Soft, Reason: "the configuration names it"}, nil
 	case name == Soft:
-		return f.soft(r, "the configuration names it"), nil
-	case name == "" && r.inMachine(f.host):
-		return f.soft(r, "both ends are on this machine"), nil
+		return Choice{Device: Soft, Addr: r.local, Reason: "the configuration names it"}, nil
+	case own:
+		return Choice{Device: Soft, Reason: "both ends are on this machine"}, nil
 	}
 	devices, err := f.devices(name)
 	if err != nil {
 		return Choice{}, err
 	}
-	s := search{finder: f, route: r}
+	s := search{finder: f, route: r, hardware: name == Hardware}
 	for i := range devices {
 		s.look(&devices[i])
 	}
 	if c, ok := s.best(); ok {
 		return c, nil
 	}
-	none := fmt.Errorf("no RDMA device has %v, the local address of the route to %v", r.local, r.remote)
+	none := fmt.Errorf("no RDMA device has %v, the local address of the route to %v", r.local.WithZone(r.netdev), r.remote)
 	if len(devices) == 0 {
 		none = errNoDevices
 	}
 	switch name {
 	case "":
-		c := f.soft(r, none.Error())
-		c.Refused = s.refused
-		return c, nil
+		return Choice{Device: Soft, Addr: r.local, Reason: none.Error(), Refused: s.refused}, nil
 	case Hardware:
 		return Choice{}, s.failure(name, none)
 	}
-	if c, ok := s.any(); ok {
+	if c, ok := s.anyPort(); ok {
 		return c, nil
 	}
 	return Choice{}, s.failure(name, errNoPort)
-}
-
-// soft is the choice of the software NIC.
-func (f finder) soft(r route, reason string) Choice {
-	c := Choice{Device: Soft, Reason: reason}
-	if !r.inMachine(f.host) {
-		c.Addr = r.local
-	}
-	return c
 }
 
 // devices lists the RDMA devices that may be used: the one of that name, or all.
@@ -108,7 +100,7 @@ func (f finder) check(name string) error {
 	if err != nil {
 		return err
 	}
-	s := search{finder: f.withDefaults()}
+	s := search{finder: f.withDefaults(), hardware: name == Hardware}
 	for i := range devices {
 		if s.usable(&devices[i]) {
 			return nil

@@ -125,6 +125,20 @@ func TestChoiceByDriver(t *testing.T) {
 	c, err = f.find("rxe0", route)
 	require.NoError(t, err)
 	require.Equal(t, verbs.DriverRXE, c.Driver)
+
+	// Soft-RoCE is no hardware.
+	f = machineFinder(t, `
+		interface eth0 198.51.100.4
+		device rxe0 -
+		port 1 Ethernet ACTIVE
+		gid 1 v2 198.51.100.4 eth0`)
+	c, err = f.find("", route)
+	require.NoError(t, err)
+	require.Equal(t, "rxe0", c.Device)
+	const refused = "(refused: rxe0 is Soft-RoCE, and hardware is asked for)"
+	_, err = f.find(Hardware, route)
+	require.ErrorContains(t, err, refused)
+	require.EqualError(t, f.check(Hardware), "device hardware: no port can be used "+refused)
 }
 
 // supportRXE makes Soft-RoCE one of the drivers, for a test.
@@ -236,9 +250,9 @@ func TestNamedDeviceErrors(t *testing.T) {
 		{"not there", motley, "mlx5_9", "device mlx5_9: no such RDMA device; there are: mlx5_8, rxe0, bnxt_re0, mlx5_0, mlx5_2, mlx5_5, mlx5_6"},
 		{"nothing there", "", "mlx5_0", "device mlx5_0: no such RDMA device; there are: none"},
 		{"no hardware there", "", Hardware, "device hardware: there are no RDMA devices (is the kernel module ib_uverbs loaded, and mlx5_ib for a ConnectX?)"},
-		{"another driver", motley, "rxe0", "device rxe0: it has no port that can be used (refused: rxe0 has the driver rxe, and what is supported is mlx5)"},
-		{"elsewhere", motley, "mlx5_8", "device mlx5_8: it has no port that can be used (refused: mlx5_8 belongs to another RDMA network namespace, or is being removed)"},
-		{"no ports", motley, "mlx5_5", "device mlx5_5: it has no port that can be used (refused: mlx5_5 has no ports)"},
+		{"another driver", motley, "rxe0", "device rxe0: no port can be used (refused: rxe0 has the driver rxe, and what is supported is mlx5)"},
+		{"elsewhere", motley, "mlx5_8", "device mlx5_8: no port can be used (refused: mlx5_8 belongs to another RDMA network namespace, or is being removed)"},
+		{"no ports", motley, "mlx5_5", "device mlx5_5: no port can be used (refused: mlx5_5 has no ports)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			f := machineFinder(t, test.machine)
@@ -260,7 +274,7 @@ func TestNamedDeviceOfRoCEv1(t *testing.T) {
 		port 1 Ethernet ACTIVE
 		gid 0 v1 198.51.100.4 eth0`)
 	_, err := f.find("mlx5_0", between("198.51.100.5", "198.51.100.9"))
-	require.EqualError(t, err, "device mlx5_0: it has no port that can be used (refused: mlx5_0 port 1 has no RoCE v2 GID)")
+	require.EqualError(t, err, "device mlx5_0: no port can be used (refused: mlx5_0 port 1 has no RoCE v2 GID)")
 }
 
 // A listener may be there before its device has an address.
@@ -270,7 +284,7 @@ func TestCheckOfDevice(t *testing.T) {
 		require.NoError(t, f.check(name), name)
 	}
 	_, err := f.find("mlx5_6", between("198.51.100.4", "198.51.100.9"))
-	require.EqualError(t, err, "device mlx5_6: it has no port that can be used (refused: mlx5_6 port 1 has an unknown link layer; "+
+	require.EqualError(t, err, "device mlx5_6: no port can be used (refused: mlx5_6 port 1 has an unknown link layer; "+
 		"mlx5_6 port 2 has no RoCE v2 GID (the port is DOWN))")
 }
 
@@ -369,7 +383,7 @@ func TestConfigChoose(t *testing.T) {
 func TestNoDeviceAtAll(t *testing.T) {
 	ps := portsOf(t, twoCards, softnic.Config{})
 	_, err := ps.acquire("", between("fe80::1%eth0", "fe80::2%eth0"), slog.New(slog.DiscardHandler))
-	require.EqualError(t, err, "no RDMA device has fe80::1, the local address of the route to fe80::2, "+
+	require.EqualError(t, err, "no RDMA device has fe80::1%eth0, the local address of the route to fe80::2, "+
 		"and the software NIC cannot be used: it cannot use a link-local address "+
 		"(refused: mlx5_0 port 1 has fe80::9a03:9bff:feaa:bbcc on eth0, 198.51.100.4 on eth0, 2001:db8::4 on eth0, fd00:1::4 on eth0 instead; "+
 		"mlx5_1 port 1 has fe80::9a03:9bff:feaa:bbcd on eth1, 198.51.101.4 on eth1 instead (the port is DOWN))")

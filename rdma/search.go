@@ -14,10 +14,11 @@ import (
 // of a route.
 type search struct {
 	finder
-	route   route
-	looked  []verbs.Device // those that are usable
-	found   []match
-	refused []Refusal
+	route    route
+	hardware bool           // Soft-RoCE does not count
+	looked   []verbs.Device // those that are usable
+	found    []match
+	refused  []Refusal
 }
 
 // match is a port that has the address.
@@ -65,6 +66,8 @@ func (s *search) usable(d *verbs.Device) bool {
 		s.refuse(d.Name, 0, "does not tell its driver: "+err.Error())
 	case !slices.Contains(drivers, d.Driver):
 		s.refuse(d.Name, 0, fmt.Sprintf("has the driver %s, and what is supported is %s", driverName(*d), supported()))
+	case s.hardware && d.Driver == verbs.DriverRXE:
+		s.refuse(d.Name, 0, "is Soft-RoCE, and hardware is asked for")
 	case len(d.Ports) == 0:
 		s.refuse(d.Name, 0, "has no ports")
 	default:
@@ -129,10 +132,10 @@ func falseFirst(a, b bool) int {
 	return 1
 }
 
-// any is the choice if no port has the address of the route, and yet one must be used,
+// anyPort is the choice if no port has the address of the route, and yet one must be used,
 // for the configuration names the device: an active port first, then an address of the
 // route's family, then one that is not link-local, and of several the first.
-func (s *search) any() (best Choice, ok bool) {
+func (s *search) anyPort() (best Choice, ok bool) {
 	const reason = "the configuration names it, and it has no port with the route's address"
 	bestRank := 0
 	consider := func(d verbs.Device, p verbs.Port, c Choice, rank int) {

@@ -9,6 +9,7 @@ import (
 	"net/netip"
 
 	"github.com/farwire/farwire/rdma"
+	"github.com/farwire/farwire/rdma/verbs"
 )
 
 // explanation is the choice for one address of a host.
@@ -21,7 +22,7 @@ type explanation struct {
 	NetDev  string     `json:"netdev,omitempty"`
 	Reason  string     `json:"reason,omitempty"`
 	Refused []refusal  `json:"refused,omitempty"`
-	Error   string     `json:"error,omitempty"`
+	Error   string     `json:"error,omitempty"` // why there is no connection
 }
 
 type refusal struct {
@@ -75,11 +76,32 @@ func (l lister) explainOne(remote netip.Addr) explanation {
 		if choice.Addr.IsValid() {
 			out.Addr = choice.Addr.String()
 		}
+		if err := l.tryOpen(choice); err != nil {
+			out.Error = err.Error()
+		}
 	}
 	for _, r := range refused {
 		out.Refused = append(out.Refused, refusal{r.Device, r.Port, r.Reason})
 	}
 	return out
+}
+
+// tryOpen opens the chosen device for a moment, if it is one of the kernel's: a chosen
+// device that cannot be opened is no reason for another choice.
+func (l lister) tryOpen(c rdma.Choice) error {
+	devices, err := verbs.Devices(l.root)
+	if err != nil {
+		return err
+	}
+	for _, d := range devices {
+		for _, p := range d.Ports {
+			if d.Name == c.Device && p.Number == c.Port {
+				_, err := activeMTU(d, p)
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // routeTo returns the local address that the kernel would use towards another. Nothing

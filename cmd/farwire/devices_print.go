@@ -103,12 +103,12 @@ func printChoice(w io.Writer, host string, c explanation) {
 		from = fmt.Sprintf(", from %v", c.Local)
 	}
 	fmt.Fprintf(w, "to %s%s\n", to, from)
-	switch {
-	case c.Error != "":
-		fmt.Fprintf(w, "  no connection\t%s\n", c.Error)
-	default:
+	if c.Device != "" {
 		fmt.Fprintf(w, "  uses\t%s\n", c.where())
 		fmt.Fprintf(w, "  because\t%s\n", c.Reason)
+	}
+	if c.Error != "" {
+		fmt.Fprintf(w, "  no connection\t%s\n", c.Error)
 	}
 	for i, r := range c.Refused {
 		title := ""
@@ -125,7 +125,7 @@ func (c explanation) where() string {
 		if c.Addr == "" {
 			return "the software NIC, within this machine"
 		}
-		return fmt.Sprintf("the software NIC, at UDP port 4791 of %s", c.Addr)
+		return "the software NIC, at " + c.Addr
 	}
 	text := fmt.Sprintf("%s port %d", c.Device, c.Port)
 	if c.Addr != "" {

@@ -180,10 +180,11 @@ func TestDevicesErrors(t *testing.T) {
 }
 
 // explainer is a machine with a choice for every peer that there is to tell of.
-func explainer() lister {
+func explainer(t *testing.T) lister {
 	a := netip.MustParseAddr
 	refused := []rdma.Refusal{{Device: "rxe0", Reason: "has the driver rxe"}, {Device: "mlx5_1", Port: 2, Reason: "is InfiniBand"}}
 	return lister{
+		root: t.TempDir(), // there is nothing to open
 		lookup: func(context.Context, string) ([]netip.Addr, error) {
 			return []netip.Addr{a("::ffff:198.51.100.9"), a("2001:db8::9"), a("192.0.2.9"), a("192.0.2.10"), a("192.0.2.11"), a("192.0.2.12")}, nil
 		},
@@ -204,7 +205,7 @@ func explainer() lister {
 			case "192.0.2.10":
 				return rdma.Choice{Device: rdma.Soft, Addr: local, Reason: "no RDMA device has it", Refused: refused[:1]}, nil
 			}
-			return rdma.Choice{}, &rdma.DeviceError{Device: "mlx5_1", Err: errors.New("it has no port that can be used"), Refused: refused}
+			return rdma.Choice{}, &rdma.DeviceError{Device: "mlx5_1", Err: errors.New("no port can be used"), Refused: refused}
 		},
 	}
 }
@@ -225,24 +226,24 @@ to db1 (192.0.2.9), from 198.51.100.4
   because  both ends are on this machine
 
 to db1 (192.0.2.10), from 198.51.100.4
-  uses     the software NIC, at UDP port 4791 of 198.51.100.4
+  uses     the software NIC, at 198.51.100.4
   because  no RDMA device has it
   refused  rxe0 has the driver rxe
 
 to db1 (192.0.2.11), from 198.51.100.4
-  no connection  device mlx5_1: it has no port that can be used
+  no connection  device mlx5_1: no port can be used
   refused        rxe0 has the driver rxe
                  mlx5_1 port 2 is InfiniBand
 
 to db1 (192.0.2.12)
   no connection  network is unreachable
-`, explainer().output(t, "-to", "db1"))
+`, explainer(t).output(t, "-to", "db1"))
 
 	var got struct {
 		Host    string
 		Choices []explanation
 	}
-	require.NoError(t, json.Unmarshal([]byte(explainer().output(t, "-json", "-to", "db1")), &got))
+	require.NoError(t, json.Unmarshal([]byte(explainer(t).output(t, "-json", "-to", "db1")), &got))
 	require.Equal(t, "db1", got.Host)
 	require.Len(t, got.Choices, 6)
 	require.Equal(t, explanation{
@@ -250,6 +251,13 @@ to db1 (192.0.2.12)
 		Device: "mlx5_0", Port: 1, Addr: "198.51.100.4", NetDev: "eth0", Reason: "its GID is the route's address",
 		Refused: []refusal{{"rxe0", 0, "has the driver rxe"}, {"mlx5_1", 2, "is InfiniBand"}},
 	}, got.Choices[0])
+}
+
+// A device that is chosen and cannot be opened is no other choice, but told.
+func TestExplainUnopened(t *testing.T) {
+	l := explainer(t)
+	l.root = sysfs(t, cards)
+	require.Regexp(t, `(?m)^  because +its GID is the route's address\n  no connection  (open|device) `, l.output(t, "-to", "198.51.100.9"))
 }
 
 // An address is not looked up, and its zone is kept.
