@@ -201,8 +201,8 @@ func TestRefusals(t *testing.T) {
 		}},
 		{"everything else", motley, between("198.51.105.4", "198.51.105.9"), []string{
 			"mlx5_8 belongs to another RDMA network namespace, or is being removed",
-			"rxe0 has the driver rxe, and what is supported is mlx5",
-			"bnxt_re0 has the driver bnxt_en, and what is supported is mlx5",
+			"rxe0 port 1 has 198.51.100.4 on eth0 instead",
+			"bnxt_re0 has the driver bnxt_en, and what is supported is mlx5 or rxe",
 			"mlx5_0 port 1 has 198.51.100.4 on eth0 instead",
 			"mlx5_2 port 1 has 198.51.106.4 on sf0 instead",
 			"mlx5_5 has no ports",
@@ -211,6 +211,7 @@ func TestRefusals(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			supportRXE(t)
 			c, err := machineFinder(t, test.machine).find("", test.route)
 			require.NoError(t, err)
 			got := make([]string, len(c.Refused))
@@ -250,11 +251,12 @@ func TestNamedDeviceErrors(t *testing.T) {
 		{"not there", motley, "mlx5_9", "device mlx5_9: no such RDMA device; there are: mlx5_8, rxe0, bnxt_re0, mlx5_0, mlx5_2, mlx5_5, mlx5_6"},
 		{"nothing there", "", "mlx5_0", "device mlx5_0: no such RDMA device; there are: none"},
 		{"no hardware there", "", Hardware, "device hardware: there are no RDMA devices (is the kernel module ib_uverbs loaded, and mlx5_ib for a ConnectX?)"},
-		{"another driver", motley, "rxe0", "device rxe0: no port can be used (refused: rxe0 has the driver rxe, and what is supported is mlx5)"},
+		{"another driver", motley, "bnxt_re0", "device bnxt_re0: no port can be used (refused: bnxt_re0 has the driver bnxt_en, and what is supported is mlx5 or rxe)"},
 		{"elsewhere", motley, "mlx5_8", "device mlx5_8: no port can be used (refused: mlx5_8 belongs to another RDMA network namespace, or is being removed)"},
 		{"no ports", motley, "mlx5_5", "device mlx5_5: no port can be used (refused: mlx5_5 has no ports)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			supportRXE(t)
 			f := machineFinder(t, test.machine)
 			_, err := f.find(test.device, between("198.51.100.4", "198.51.100.9"))
 			require.EqualError(t, err, test.want)
