@@ -44,7 +44,8 @@ func ConfigFromEnv() (*Config, error) {
 //	kernel=new|old  kernel interface: current, or that of 5.4
 //	null=on|off     entries complete at once, and nothing is moved
 //	pin=BYTES       memory one open file may pin
-//	trace=FILE      a file to whose end a trace is written, see Config.TraceFile
+//	trace=FILE      a file, without commas in its name, to whose end a trace is
+//	                written: see Config.TraceFile
 //	seed=N          seed of the faults
 //	loss=P          probability that a packet is lost, 0 to 1
 //	dup=P           probability that a packet arrives twice

@@ -10,14 +10,13 @@ import (
 	"github.com/farwire/farwire/rdma/softnic/trace"
 )
 
-// tell tells of something.
+// tell gives a record to those who asked for them. There must be somebody: see tracing.
 func (n *NIC) tell(o origin, r trace.Record) {
 	r.NIC, r.File, r.Process = n.cfg.Name, o.file, o.process
 	n.cfg.Trace(&r)
 }
 
-// tracing reports whether anybody is told. Where it is called often, a record is
-// made only if so.
+// tracing reports whether anybody asked for records. Only then are they made.
 func (n *NIC) tracing() bool { return n.cfg.Trace != nil }
 
 // openTrace has the NIC traced to the file that was asked for.
