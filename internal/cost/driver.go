@@ -54,13 +54,6 @@ func (d *driver) close() error {
 	return errors.Join(d.pair.Destroy(), d.mr.Close(), d.receives.Close(), d.sends.Close(), d.nic.Close())
 }
 
-// check takes an error of a call that is measured.
-func (d *driver) check(err error) {
-	if err != nil {
-		d.failed = err
-	}
-}
-
 // settle waits until the NIC has done what was posted: a command comes after it.
 func (d *driver) settle() error {
 	_, err := d.pair.State()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/farwire/farwire/rdma/mlx5/cq"
 	"github.com/farwire/farwire/rdma/mlx5/qp"
@@ -32,7 +33,9 @@ const empty = "empty"
 func (d *driver) post() func() {
 	e := qp.Entry{Op: qp.Send, Local: d.mr.Local(0, message), Signaled: true}
 	return func() {
-		d.check(d.pair.Post(e))
+		if err := d.pair.Post(e); err != nil {
+			d.failed = err
+		}
 		d.pair.Ring()
 	}
 }
@@ -45,9 +48,13 @@ func (d *driver) postBatch() func() {
 	last.Signaled = true
 	return func() {
 		for range batch - 1 {
-			d.check(d.pair.Post(e))
+			if err := d.pair.Post(e); err != nil {
+				d.failed = err
+			}
 		}
-		d.check(d.pair.Post(last))
+		if err := d.pair.Post(last); err != nil {
+			d.failed = err
+		}
 		d.pair.Ring()
 	}
 }
@@ -55,7 +62,9 @@ func (d *driver) postBatch() func() {
 func (d *driver) postInline() func() {
 	e := qp.Entry{Op: qp.Send, Inline: d.mr.Bytes()[:message], Signaled: true}
 	return func() {
-		d.check(d.pair.Post(e))
+		if err := d.pair.Post(e); err != nil {
+			d.failed = err
+		}
 		d.pair.Ring()
 	}
 }
@@ -64,7 +73,9 @@ func (d *driver) postReceives(n int) func() {
 	into := d.mr.Local(0, message)
 	return func() {
 		for range n {
-			d.check(d.pair.Receive(1, into))
+			if err := d.pair.Receive(1, into); err != nil {
+				d.failed = err
+			}
 		}
 	}
 }
@@ -91,11 +102,9 @@ func (d *driver) completeReceives(n int) func(calls int) error {
 func (d *driver) poll(q *cq.Queue, n int) func() {
 	c := d.completions[:n]
 	return func() {
-		got, err := q.Poll(c)
-		if got != n {
-			err = errors.Join(err, errors.New("too few completions"))
+		if got, err := q.Poll(c); err != nil || got != n {
+			d.failed = fmt.Errorf("%d completions, want %d: %w", got, n, err)
 		}
-		d.check(err)
 	}
 }
 

@@ -123,6 +123,23 @@ func TestWords(t *testing.T) {
 	require.Panics(t, func() { Word64(nil) })
 }
 
+func TestSplit(t *testing.T) {
+	m, err := Alloc(130)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, m.Free()) }()
+	b := m.Bytes()[:130]
+	b[63], b[64] = 1, 2
+	blocks := Split[[64]byte](b)
+	require.Len(t, blocks, 2)
+	require.Equal(t, []byte{1, 2}, []byte{blocks[0][63], blocks[1][0]})
+	units := Split[[2]uint64](b)
+	require.Len(t, units, 8)
+	units[7][1] = 0x0303030303030303
+	require.Equal(t, []byte{0, 3, 3, 3, 3, 3, 3, 3, 3}, b[119:128])
+	require.Empty(t, Split[[64]byte](nil))
+	require.Panics(t, func() { Split[[64]byte](b[4:]) })
+}
+
 func TestHotPathAllocatesNothing(t *testing.T) {
 	m, err := Alloc(64)
 	require.NoError(t, err)

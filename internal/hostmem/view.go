@@ -44,21 +44,40 @@ func Mapped(addr uint64, n uint64) bool {
 // Word32 is the 32-bit word at the start of b, for atomic and device access.
 // It panics if b is shorter than 4 bytes or does not start at a multiple of 4.
 func Word32(b []byte) *uint32 {
-	checkWord(b, 4)
+	if len(b) < 4 || AddrOf(b)%4 != 0 {
+		panic(wordError{b, 4})
+	}
 	return (*uint32)(unsafe.Pointer(unsafe.SliceData(b)))
 }
 
 // Word64 is the 64-bit word at the start of b, for atomic and device access.
 // It panics if b is shorter than 8 bytes or does not start at a multiple of 8.
 func Word64(b []byte) *uint64 {
-	checkWord(b, 8)
+	if len(b) < 8 || AddrOf(b)%8 != 0 {
+		panic(wordError{b, 8})
+	}
 	return (*uint64)(unsafe.Pointer(unsafe.SliceData(b)))
 }
 
-func checkWord(b []byte, size uint64) {
-	if uint64(len(b)) < size || AddrOf(b)%size != 0 {
-		panic(fmt.Sprintf("hostmem: %d bytes at %#x hold no aligned word of %d bytes", len(b), AddrOf(b), size))
+// wordError is what Word32 and Word64 panic with.
+type wordError struct {
+	b    []byte
+	size int
+}
+
+func (e wordError) Error() string {
+	return fmt.Sprintf("hostmem: %d bytes at %#x hold no aligned word of %d bytes", len(e.b), AddrOf(e.b), e.size)
+}
+
+// Split is b in pieces, one after the other, without what is left at its end. An
+// index into it is checked once, and what is in the piece then not at all. It panics
+// if b does not start at a multiple of 8.
+func Split[T [2]uint64 | [16]uint32 | [64]byte](b []byte) []T {
+	if AddrOf(b)%8 != 0 {
+		panic(wordError{b, 8})
 	}
+	n := len(b) / int(unsafe.Sizeof(*new(T)))
+	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), n)
 }
 
 // inAddressSpace reports whether [addr, addr+n) is a range of this process's

@@ -10,12 +10,6 @@ TEXT ·ToDevice(SB), NOSPLIT, $0-0
 	// udma_to_device_barrier: nothing
 	RET
 
-// func FromDevice()
-TEXT ·FromDevice(SB), NOSPLIT, $0-0
-	// udma_from_device_barrier: nothing. rdma-core has an LFENCE, which only
-	// loads from write-combining memory need; completions are in ordinary memory.
-	RET
-
 // func Record(record *uint32, be uint32)
 TEXT ·Record(SB), NOSPLIT, $0-12
 	MOVQ record+0(FP), AX
@@ -48,41 +42,31 @@ TEXT ·Ring(SB), NOSPLIT, $0-32
 	SFENCE
 	RET
 
-// func BeginBlueFlame(record *uint32, be uint32)
-TEXT ·BeginBlueFlame(SB), NOSPLIT, $0-12
+// func BlueFlame(record *uint32, be uint32, reg, entry *[64]byte, blocks uint32)
+TEXT ·BlueFlame(SB), NOSPLIT, $0-36
 	MOVQ record+0(FP), AX
 	MOVL be+8(FP), BX
+	MOVQ reg+16(FP), CX
+	MOVQ entry+24(FP), DX
+	MOVL blocks+32(FP), SI
 	// udma_to_device_barrier: nothing
 	MOVL BX, (AX)
 	// mmio_wc_start
 	SFENCE
-	RET
-
-// func Copy64(dst, src unsafe.Pointer)
-TEXT ·Copy64(SB), NOSPLIT, $0-16
-	MOVQ dst+0(FP), AX
-	MOVQ src+8(FP), BX
+copy:
 	// mmio_memcpy_x64
-	MOVQ (BX), CX
-	MOVQ CX, (AX)
-	MOVQ 8(BX), CX
-	MOVQ CX, 8(AX)
-	MOVQ 16(BX), CX
-	MOVQ CX, 16(AX)
-	MOVQ 24(BX), CX
-	MOVQ CX, 24(AX)
-	MOVQ 32(BX), CX
-	MOVQ CX, 32(AX)
-	MOVQ 40(BX), CX
-	MOVQ CX, 40(AX)
-	MOVQ 48(BX), CX
-	MOVQ CX, 48(AX)
-	MOVQ 56(BX), CX
-	MOVQ CX, 56(AX)
-	RET
-
-// func Flush()
-TEXT ·Flush(SB), NOSPLIT, $0-0
+	MOVOU (DX), X0
+	MOVOU X0, (CX)
+	MOVOU 16(DX), X0
+	MOVOU X0, 16(CX)
+	MOVOU 32(DX), X0
+	MOVOU X0, 32(CX)
+	MOVOU 48(DX), X0
+	MOVOU X0, 48(CX)
+	ADDQ $64, DX
+	ADDQ $64, CX
+	DECL SI
+	JNE copy
 	// mmio_flush_writes
 	SFENCE
 	RET

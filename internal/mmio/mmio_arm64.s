@@ -54,39 +54,37 @@ TEXT ·Ring(SB), NOSPLIT, $0-32
 	DSB ST
 	RET
 
-// func BeginBlueFlame(record *uint32, be uint32)
-TEXT ·BeginBlueFlame(SB), NOSPLIT, $0-12
+// func BlueFlame(record *uint32, be uint32, reg, entry *[64]byte, blocks uint32)
+TEXT ·BlueFlame(SB), NOSPLIT, $0-36
 	MOVD record+0(FP), R0
 	MOVWU be+8(FP), R1
+	MOVD reg+16(FP), R2
+	MOVD entry+24(FP), R3
+	MOVWU blocks+32(FP), R4
 	// udma_to_device_barrier
 	DMB OSHST
 	MOVW R1, (R0)
 	// mmio_wc_start
 	DSB ST
-	RET
-
-// func Copy64(dst, src unsafe.Pointer)
-TEXT ·Copy64(SB), NOSPLIT, $0-16
-	MOVD dst+0(FP), R0
-	MOVD src+8(FP), R1
+copy:
 	// mmio_memcpy_x64. The loads come first: many cores combine stores into one
 	// 64-byte write only if nothing is between them (Linux, arch/arm64/include/asm/io.h).
-	LDP (R1), (R2, R3)
-	LDP 16(R1), (R4, R5)
-	LDP 32(R1), (R6, R7)
-	LDP 48(R1), (R8, R9)
-	MOVD R2, (R0)
-	MOVD R3, 8(R0)
-	MOVD R4, 16(R0)
-	MOVD R5, 24(R0)
-	MOVD R6, 32(R0)
-	MOVD R7, 40(R0)
-	MOVD R8, 48(R0)
-	MOVD R9, 56(R0)
-	RET
-
-// func Flush()
-TEXT ·Flush(SB), NOSPLIT, $0-0
+	LDP (R3), (R5, R6)
+	LDP 16(R3), (R7, R8)
+	LDP 32(R3), (R9, R10)
+	LDP 48(R3), (R11, R12)
+	MOVD R5, (R2)
+	MOVD R6, 8(R2)
+	MOVD R7, 16(R2)
+	MOVD R8, 24(R2)
+	MOVD R9, 32(R2)
+	MOVD R10, 40(R2)
+	MOVD R11, 48(R2)
+	MOVD R12, 56(R2)
+	ADD $64, R3
+	ADD $64, R2
+	SUBW $1, R4
+	CBNZW R4, copy
 	// mmio_flush_writes
 	DSB ST
 	RET

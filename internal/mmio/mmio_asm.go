@@ -2,15 +2,9 @@
 
 package mmio
 
-import "unsafe"
-
 // ToDevice makes the stores to memory before it visible to the NIC before those
 // after it: entries before the doorbell record that counts them.
 func ToDevice()
-
-// FromDevice keeps the loads from memory after it behind those before it: the
-// rest of a completion behind its owner bit, and the message behind that.
-func FromDevice()
 
 // Record publishes earlier stores to memory by storing be to a doorbell record,
 // in that order. It is the whole doorbell of a receive queue.
@@ -32,18 +26,10 @@ func Release(record *uint32, be uint32)
 //go:noescape
 func Ring(record *uint32, be uint32, reg *uint64, doorbell uint64)
 
-// BeginBlueFlame is Ring up to the store to the register: Copy64 calls follow it,
-// and then Flush.
+// BlueFlame is Ring with an entry in place of the doorbell: it copies blocks of 64
+// bytes, at least one, from entry on to the register's bytes from reg on, in stores of
+// ascending addresses: 16 bytes each on amd64 and 8 on arm64, as rdma-core's. Both
+// must have them all, at multiples of 8.
 //
 //go:noescape
-func BeginBlueFlame(record *uint32, be uint32)
-
-// Copy64 copies 64 bytes from src to the device register dst in 8-byte stores of
-// ascending addresses. Both are multiples of 8.
-//
-//go:noescape
-func Copy64(dst, src unsafe.Pointer)
-
-// Flush ends a sequence of stores to a register: it makes write-combining buffers
-// drain, and keeps later stores behind.
-func Flush()
+func BlueFlame(record *uint32, be uint32, reg, entry *[64]byte, blocks uint32)

@@ -10,7 +10,7 @@ import (
 // ToDevice makes the stores before it visible before those after it.
 func ToDevice() { fence() }
 
-// FromDevice keeps the loads after it behind those before it.
+// FromDevice keeps the loads after it behind the atomic load before it.
 func FromDevice() { fence() }
 
 // Record publishes earlier stores by storing be to a doorbell record.
@@ -26,20 +26,18 @@ func Ring(record *uint32, be uint32, reg *uint64, doorbell uint64) {
 	atomic.StoreUint64(reg, doorbell)
 }
 
-// BeginBlueFlame is Ring up to the store to the register.
-func BeginBlueFlame(record *uint32, be uint32) { atomic.StoreUint32(record, be) }
-
-// Copy64 copies 64 bytes in 8-byte stores of ascending addresses. Both addresses
-// are multiples of 8.
-func Copy64(dst, src unsafe.Pointer) {
-	to, from := (*[8]uint64)(dst), (*[8]uint64)(src)
+// BlueFlame is Ring with an entry in place of the doorbell: it copies blocks of 64
+// bytes, at least one, from entry on to the register's bytes from reg on, in 8-byte
+// stores of ascending addresses. Both must have them all, at multiples of 8.
+func BlueFlame(record *uint32, be uint32, reg, entry *[64]byte, blocks uint32) {
+	atomic.StoreUint32(record, be)
+	to := unsafe.Slice((*uint64)(unsafe.Pointer(reg)), 8*blocks)
+	from := unsafe.Slice((*uint64)(unsafe.Pointer(entry)), 8*blocks)
 	for i := range to {
 		atomic.StoreUint64(&to[i], from[i])
 	}
+	fence()
 }
-
-// Flush ends a sequence of stores to a register.
-func Flush() { fence() }
 
 // fence is a sequentially consistent operation on a word nobody shares: with the
 // compilers of these architectures it orders everything around it.

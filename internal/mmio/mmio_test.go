@@ -28,32 +28,21 @@ func TestRing(t *testing.T) {
 }
 
 func TestBlueFlame(t *testing.T) {
-	words := [3]uint32{1, 2, 3}
-	var entry [8]uint64
-	for i := range entry {
-		entry[i] = 0x0101010101010101 * uint64(i+1)
+	for blocks := uint32(1); blocks <= 4; blocks++ {
+		words := [3]uint32{1, 2, 3}
+		var entry, register [40]uint64 // a multiple of 8 is enough
+		for i := range entry {
+			entry[i] = 0x0101010101010101 * uint64(i+1)
+		}
+		BlueFlame(&words[1], 0x0a0b0c0d, block(&register[1]), block(&entry[1]), blocks)
+		require.Equal(t, [3]uint32{1, 0x0a0b0c0d, 3}, words)
+		require.Equal(t, entry[1:1+8*blocks], register[1:1+8*blocks])
+		require.Zero(t, register[0])
+		require.Zero(t, register[1+8*blocks])
 	}
-	var register [10]uint64
-	BeginBlueFlame(&words[1], 0x0a0b0c0d)
-	Copy64(unsafe.Pointer(&register[1]), unsafe.Pointer(&entry))
-	Flush()
-	require.Equal(t, [3]uint32{1, 0x0a0b0c0d, 3}, words)
-	require.Equal(t, entry[:], register[1:9])
-	require.Zero(t, register[0])
-	require.Zero(t, register[9])
 }
 
-func TestCopyBlock(t *testing.T) {
-	src, dst := make([]byte, 72), make([]byte, 72)
-	for i := range src {
-		src[i] = byte(i + 1)
-	}
-	CopyBlock(dst, src)
-	require.Equal(t, src[:64], dst[:64])
-	require.Equal(t, make([]byte, 8), dst[64:])
-	require.Panics(t, func() { CopyBlock(dst[:63:63], src) })
-	require.Panics(t, func() { CopyBlock(dst, src[:63:63]) })
-}
+func block(word *uint64) *[64]byte { return (*[64]byte)(unsafe.Pointer(word)) }
 
 func TestNothingIsAllocated(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() {
@@ -64,9 +53,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		Record(&record, 1)
 		Release(&record, 1)
 		Ring(&record, 2, &register[0], 3)
-		BeginBlueFlame(&record, 4)
-		Copy64(unsafe.Pointer(&register), unsafe.Pointer(&entry))
-		Flush()
+		BlueFlame(&record, 4, block(&register[0]), block(&entry[0]), 1)
 	}))
 }
 
@@ -92,8 +79,6 @@ func BenchmarkBlueFlame(b *testing.B) {
 	var register, entry [8]uint64
 	b.SetBytes(64)
 	for b.Loop() {
-		BeginBlueFlame(&record, 1)
-		Copy64(unsafe.Pointer(&register), unsafe.Pointer(&entry))
-		Flush()
+		BlueFlame(&record, 1, block(&register[0]), block(&entry[0]), 1)
 	}
 }

@@ -66,3 +66,17 @@ func LastWord(c Completion) uint32 {
 // OwnByte is the owner byte of an entry whose last word was loaded as one
 // aligned 32-bit word.
 func OwnByte(lastWord uint32) uint8 { return uint8(BE32(lastWord)) }
+
+// Kind is what an entry is by its owner byte: opcode and format, without the bits of
+// owner and solicited event.
+type Kind uint8
+
+// KindOf is the kind of an entry of that opcode and format CQEPlain.
+func KindOf(o CQEOpcode) Kind { return Kind(o) << 2 }
+
+// ParseLastWord is what is in the last word of an entry, loaded as one aligned
+// 32-bit word.
+func ParseLastWord(word uint32) (counter uint16, k Kind) {
+	v := BE32(word)
+	return uint16(v >> 16), Kind(uint8(v) >> 2)
+}

@@ -54,37 +54,61 @@ type Segment struct {
 	Length uint32
 }
 
+// CtrlWords is a control segment with no modifier, as two words in memory order:
+// stored as they are, they put the segment's bytes in place. The queue pair's number
+// and the units must be in range.
+func CtrlWords(op Opcode, index uint16, qpn uint32, units, flags uint8, imm uint32) (first, second uint64) {
+	return BE64(uint64(index)<<40 | uint64(op)<<32 | uint64(qpn)<<8 | uint64(units)), BE64(uint64(flags)<<32 | uint64(imm))
+}
+
+// RemoteWords is a remote address segment, as CtrlWords is a control segment.
+func RemoteWords(addr uint64, rkey uint32) (first, second uint64) {
+	return BE64(addr), BE64(uint64(rkey) << 32)
+}
+
+// AtomicWords is an atomic segment, as CtrlWords is a control segment. For
+// OpCompareSwap swapAdd is swapped in where compare is found; for OpFetchAdd swapAdd
+// is added and compare not used.
+func AtomicWords(swapAdd, compare uint64) (first, second uint64) { return BE64(swapAdd), BE64(compare) }
+
+// DataWords is a data segment, as CtrlWords is a control segment.
+func DataWords(addr uint64, lkey, length uint32) (first, second uint64) {
+	return BE64(uint64(length)<<32 | uint64(lkey)), BE64(addr)
+}
+
+// TerminatorWords is the segment that ends a receive's list before its stride is full.
+func TerminatorWords() (first, second uint64) { return DataWords(0, terminatorKey, 0) }
+
 // PutCtrl writes a control segment to the first unit of seg. QPN and DS must be
-// in range. c is by reference, and best a literal, since a copy would cost more than
-// the encoding.
+// in range.
 func PutCtrl(seg []byte, c *Ctrl) {
-	s := (*[Unit]byte)(seg)
-	first := uint64(c.OpMod)<<56 | uint64(c.Index)<<40 | uint64(c.Opcode)<<32 | uint64(c.QPN)<<8 | uint64(c.DS)
-	put64(s[0:], first)
-	put64(s[8:], uint64(c.Flags)<<32|uint64(c.Imm))
+	first, second := CtrlWords(c.Opcode, c.Index, c.QPN, c.DS, c.Flags, c.Imm)
+	putWords(seg, first, second)
+	seg[0] = c.OpMod
 }
 
 // PutRemote writes a remote address segment to the first unit of seg.
 func PutRemote(seg []byte, addr uint64, rkey uint32) {
-	s := (*[Unit]byte)(seg)
-	put64(s[0:], addr)
-	put64(s[8:], uint64(rkey)<<32)
+	first, second := RemoteWords(addr, rkey)
+	putWords(seg, first, second)
 }
 
-// PutAtomic writes an atomic segment to the first unit of seg. For OpCompareSwap
-// swapAdd is swapped in where compare is found; for OpFetchAdd swapAdd is added
-// and compare not used.
+// PutAtomic writes an atomic segment to the first unit of seg, as AtomicWords has it.
 func PutAtomic(seg []byte, swapAdd, compare uint64) {
-	s := (*[Unit]byte)(seg)
-	put64(s[0:], swapAdd)
-	put64(s[8:], compare)
+	first, second := AtomicWords(swapAdd, compare)
+	putWords(seg, first, second)
 }
 
 // PutData writes a data segment to the first unit of seg.
 func PutData(seg []byte, d Segment) {
+	first, second := DataWords(d.Addr, d.LKey, d.Length)
+	putWords(seg, first, second)
+}
+
+func putWords(seg []byte, first, second uint64) {
 	s := (*[Unit]byte)(seg)
-	put64(s[0:], uint64(d.Length)<<32|uint64(d.LKey))
-	put64(s[8:], d.Addr)
+	binary.NativeEndian.PutUint64(s[0:], first)
+	binary.NativeEndian.PutUint64(s[8:], second)
 }
 
 // InlineHeader is the size of the word in front of inline bytes.
@@ -103,7 +127,8 @@ func InlineUnits(n int) int { return (InlineHeader + n + Unit - 1) / Unit }
 // PutTerminator writes the segment that ends a receive's list before its stride
 // is full to the first unit of seg.
 func PutTerminator(seg []byte) {
-	PutData(seg, Segment{LKey: terminatorKey})
+	first, second := TerminatorWords()
+	putWords(seg, first, second)
 }
 
 // PutNext writes the link to the next entry, which a shared receive queue's

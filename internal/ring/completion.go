@@ -36,12 +36,12 @@ func (c *Completion) Next() uint32 { return c.count & (c.size - 1) }
 
 // Owner is the owner bit of the entries of this pass over the ring: 0 on the
 // first, then 1, and so on.
-func (c *Completion) Owner() uint8 { return uint8(c.count>>c.shift) & 1 }
+func (c *Completion) Owner() uint8 { return uint8(c.count>>(c.shift&31)) & 1 }
 
 // Owned reports whether the entry at Next, whose last byte is own, was written on
 // this pass and is the consumer's to read.
 func (c *Completion) Owned(own uint8) bool {
-	return own&1 == c.Owner() && own>>4 != invalid
+	return own&1 == c.Owner() && own < invalid<<4
 }
 
 // Advance counts one entry as written, or as read.

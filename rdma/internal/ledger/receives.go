@@ -39,11 +39,11 @@ func (r *Receives) Open(id uint64) {
 // that one, and returns its identifier. Any other counter is false and frees
 // nothing. For the poller.
 func (r *Receives) Retire(counter uint16) (id uint64, ok bool) {
-	n := r.retired.Load()
-	if r.posted.Load() == n || uint32(counter)&r.mask() != n&r.mask() {
+	n, mask := r.retired.Load(), r.mask()
+	if r.posted.Load() == n || (uint32(counter)^n)&mask != 0 {
 		return 0, false
 	}
-	id = r.ids[n&r.mask()]
+	id = r.ids[n&mask]
 	r.retired.Store(n + 1)
 	return id, true
 }

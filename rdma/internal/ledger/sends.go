@@ -6,8 +6,8 @@ import "sync/atomic"
 // caller counts entries; an entry takes one block or several, and a completion
 // names the first block of its entry in 16 bits.
 type Sends struct {
-	slots    []sendSlot // by first block; a power of two, at most 1<<15
-	capacity uint32     // entries
+	slots    []Slot // by first block; a power of two, at most 1<<15
+	capacity uint32 // entries
 
 	// The poster's.
 	block uint32 // the next free block, free-running
@@ -18,7 +18,8 @@ type Sends struct {
 	doneBlocks uint32        // blocks retired; the poller's
 }
 
-type sendSlot struct {
+// Slot is an entry that was posted.
+type Slot struct {
 	Entry
 	first  uint32 // first block, free-running: tells a first block from a later one
 	end    uint32 // the block after the last
@@ -29,7 +30,7 @@ type sendSlot struct {
 // capacity entries. blocks is a power of two, at most 1<<15, and holds capacity
 // entries of any size the queue pair allows.
 func NewSends(blocks, capacity uint32) *Sends {
-	s := &Sends{slots: make([]sendSlot, blocks), capacity: capacity}
+	s := &Sends{slots: make([]Slot, blocks), capacity: capacity}
 	for i := range s.slots {
 		s.slots[i].first = ^uint32(i)
 	}
@@ -47,7 +48,7 @@ func (s *Sends) Block() uint32 { return s.block }
 // Open writes down the entry that starts at Block and takes n blocks. The
 // poster has seen Room > 0.
 func (s *Sends) Open(e Entry, n uint32) {
-	s.slots[s.block&s.mask()] = sendSlot{Entry: e, first: s.block, end: s.block + n, number: s.count}
+	s.slots[s.block&s.mask()] = Slot{Entry: e, first: s.block, end: s.block + n, number: s.count}
 	s.block += n
 	s.count++
 }
@@ -60,19 +61,32 @@ func (s *Sends) HandOver() { s.rung.Store(s.block) }
 // counter, and returns that entry. It is false, and frees nothing, if no
 // outstanding entry starts there. For the poller.
 func (s *Sends) Retire(counter uint16) (Entry, bool) {
-	ahead := uint32(counter - uint16(s.doneBlocks))
-	if ahead >= s.rung.Load()-s.doneBlocks {
+	slot := s.Outstanding(counter)
+	if slot == nil {
 		return Entry{}, false
 	}
+	e := slot.Entry
+	s.Free(slot)
+	return e, true
+}
+
+// Outstanding is the slot of the entry whose first block is counter, or nil if no
+// outstanding entry starts there. For the poller.
+func (s *Sends) Outstanding(counter uint16) *Slot {
+	ahead := uint32(counter - uint16(s.doneBlocks))
 	first := s.doneBlocks + ahead
 	slot := &s.slots[first&s.mask()]
-	if slot.first != first {
-		return Entry{}, false
+	if ahead >= s.rung.Load()-s.doneBlocks || slot.first != first {
+		return nil
 	}
+	return slot
+}
+
+// Free frees the slots up to and including one that is Outstanding. The poster may
+// write to it then. For the poller.
+func (s *Sends) Free(slot *Slot) {
 	s.doneBlocks = slot.end
-	e := slot.Entry
 	s.retired.Store(slot.number + 1)
-	return e, true
 }
 
 func (s *Sends) mask() uint32 { return uint32(len(s.slots) - 1) }

@@ -1,6 +1,10 @@
 package nic
 
-import "github.com/farwire/farwire/rdma/work"
+import (
+	"slices"
+
+	"github.com/farwire/farwire/rdma/work"
+)
 
 // Bounds is what an entry of a queue pair, or a receive, may need.
 type Bounds struct {
@@ -15,30 +19,43 @@ type Bounds struct {
 // Check counts the segments of e that are not empty, and the bytes that it moves.
 // It is the error of an entry that cannot be posted.
 func (b *Bounds) Check(e *work.Entry) (segments int, bytes uint32, err error) {
+	segments, n := measure(e.Local.Length, e.Locals)
+	switch {
+	case e.Op < work.Send || e.Op > work.Read || e.Solicited:
+	case e.Inline == nil && n <= uint64(b.Message) && segments <= b.SendSegments && (e.Op != work.Read || segments <= b.ReadSegments):
+		return segments, uint32(n), nil // as most are
+	case segments == 0 && e.Op != work.Read && len(e.Inline) <= b.Inline:
+		return 0, uint32(len(e.Inline)), nil
+	}
+	return b.look(e, segments, n)
+}
+
+// look is Check for the entries that are no plain ones.
+func (b *Bounds) look(e *work.Entry, segments int, n uint64) (int, uint32, error) {
 	if e.Op < work.Send || e.Op > work.FetchAdd {
 		return 0, 0, work.ErrOp
 	}
 	if e.Solicited && e.Op != work.Send && e.Op != work.SendImm && e.Op != work.WriteImm {
 		return 0, 0, work.ErrEntry
 	}
-	count, n, err := measure(e.Local, e.Locals)
+	var err error
 	switch {
-	case err != nil:
-		return 0, 0, err
+	case e.Local.Outside() || slices.ContainsFunc(e.Locals, work.Segment.Outside):
+		err = work.ErrRange
 	case e.Op == work.CompareSwap || e.Op == work.FetchAdd:
-		err = b.checkAtomic(e, count, n)
+		err = b.checkAtomic(e, segments, n)
 	case e.Inline != nil:
 		n = uint64(len(e.Inline))
-		err = b.checkInline(e, count)
+		err = b.checkInline(e, segments)
 	case n > uint64(b.Message):
 		err = work.ErrTooLong
-	case count > b.SendSegments || e.Op == work.Read && count > b.ReadSegments:
+	case segments > b.SendSegments || e.Op == work.Read && segments > b.ReadSegments:
 		err = work.ErrSegments
 	}
 	if err != nil {
 		return 0, 0, err
 	}
-	return count, uint32(n), nil
+	return segments, uint32(n), nil
 }
 
 func (b *Bounds) checkAtomic(e *work.Entry, segments int, bytes uint64) error {
@@ -65,35 +82,32 @@ func (b *Bounds) checkInline(e *work.Entry, segments int) error {
 
 // CheckReceive is Check for a receive.
 func (b *Bounds) CheckReceive(into []work.Segment) (segments int, bytes uint32, err error) {
-	count, n, err := measure(work.Segment{}, into)
+	segments, n := measure(0, into)
 	switch {
-	case err != nil:
-		return 0, 0, err
+	case n <= uint64(b.Message) && segments <= b.ReceiveSegments:
+		return segments, uint32(n), nil
+	case slices.ContainsFunc(into, work.Segment.Outside):
+		err = work.ErrRange
 	case n > uint64(b.Message):
-		return 0, 0, work.ErrTooLong
-	case count > b.ReceiveSegments:
-		return 0, 0, work.ErrSegments
+		err = work.ErrTooLong
+	default:
+		err = work.ErrSegments
 	}
-	return count, uint32(n), nil
+	return 0, 0, err
 }
 
-// measure counts the segments that are not empty, and their bytes.
-func measure(first work.Segment, rest []work.Segment) (count int, bytes uint64, err error) {
-	if first.Length > 0 {
-		if first.Outside() {
-			return 0, 0, work.ErrRange
-		}
-		count, bytes = 1, uint64(first.Length)
+// measure counts the segments that are not empty, and their bytes. With one that is
+// outside they are more than a message may have.
+func measure(first uint32, rest []work.Segment) (segments int, bytes uint64) {
+	bytes = uint64(first)
+	if first > 0 {
+		segments = 1
 	}
-	for _, s := range rest {
-		if s.Length == 0 {
-			continue
+	for i := range rest {
+		if n := rest[i].Length; n > 0 {
+			segments++
+			bytes += uint64(n)
 		}
-		if s.Outside() {
-			return 0, 0, work.ErrRange
-		}
-		count++
-		bytes += uint64(s.Length)
 	}
-	return count, bytes, nil
+	return segments, bytes
 }

@@ -3,7 +3,6 @@ package cq
 import (
 	"sync/atomic"
 
-	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/mmio"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/ring"
@@ -16,20 +15,20 @@ import (
 // that were written before the queue or the device failed are still delivered;
 // after them Poll returns 0 and ErrDestroyed, ErrOverrun or
 // verbs.ErrDeviceFatal. Safe for concurrent use.
-func (q *Queue) Poll(c []Completion) (int, error) {
+func (q *Queue) Poll(c []Completion) (n int, err error) {
 	q.mu.Lock()
-	defer q.mu.Unlock()
 	if q.rooms.Closed() {
+		q.mu.Unlock()
 		return 0, ErrDestroyed
 	}
-	n, from := 0, q.ring.Record()
+	from := q.ring.Record()
 	for n < len(c) {
-		e := q.next()
+		e, last := q.next()
 		if e == nil {
 			break
 		}
 		q.ring.Advance()
-		if q.translate(e, &c[n]) {
+		if q.translate(e, last, &c[n]) {
 			n++
 		}
 	}
@@ -37,78 +36,98 @@ func (q *Queue) Poll(c []Completion) (int, error) {
 		q.consume()
 	}
 	if n == 0 && len(c) > 0 {
-		return 0, q.failure()
+		err = q.failure()
 	}
-	return n, nil
+	q.mu.Unlock()
+	return n, err
 }
 
-// next is the entry at the consumer's counter if the NIC has written it, nil
-// otherwise. Its last word is loaded first, and as one word: it makes the entry
-// valid.
-func (q *Queue) next() prm.CQE {
-	e := q.at(&q.ring)
-	if !q.ring.Owned(prm.OwnByte(atomic.LoadUint32(hostmem.Word32(e[prm.CQELastWord:])))) {
-		return nil
+// entry is the bytes of an entry in the ring.
+type entry = *[prm.CQESize]byte
+
+// next is the entry at the consumer's counter if the NIC has written it, and its last
+// word; nil otherwise. The last word is loaded first, and as one word: it makes the
+// entry valid.
+func (q *Queue) next() (e entry, last uint32) {
+	i := q.ring.Next()
+	last = atomic.LoadUint32(&q.words[i][prm.CQELastWord/4])
+	if !q.ring.Owned(prm.OwnByte(last)) {
+		return nil, 0
 	}
 	mmio.FromDevice()
-	return e
+	return &q.entries[i], last
 }
 
 // at is the entry that a counter is at.
-func (q *Queue) at(c *ring.Completion) prm.CQE {
-	return prm.CQE(q.entries[c.Next()*prm.CQESize:][:prm.CQESize])
-}
+func (q *Queue) at(c *ring.Completion) entry { return &q.entries[c.Next()] }
 
 // consume tells the NIC how many entries were consumed.
 func (q *Queue) consume() {
 	mmio.Release(q.record.Words[prm.RecordCI], prm.BE32(q.ring.Record()))
 }
 
-// translate fills in c from e, whose entry it retires. It is false if e is of
-// a queue pair whose destruction failed, which nobody waits for.
-func (q *Queue) translate(e prm.CQE, c *Completion) bool {
-	*c = Completion{QPN: e.QPN()}
-	p := q.dev.Pair(e)
-	if p != nil && p.Ghost {
+// translate fills in c from e, with its last word, and retires the entry or receive
+// it is of. It is false if e is of a queue pair whose destruction failed, which
+// nobody waits for.
+func (q *Queue) translate(e entry, last uint32, c *Completion) bool {
+	*c = Completion{QPN: prm.CQE(e[:]).QPN()}
+	p := q.dev.Pair(e[:])
+	if p == nil {
+		unexpected(c)
+		return true
+	}
+	if p.Ghost {
 		return false
 	}
-	if p == nil || !q.retire(p, e, c) {
-		*c = Completion{QPN: e.QPN(), Unexpected: true, Status: verbs.GeneralError}
+	counter, kind := prm.ParseLastWord(last)
+	switch kind {
+	case prm.KindOf(prm.CQERequester):
+		if sent := p.Sends.Outstanding(counter); sent != nil {
+			c.ID, c.Op = sent.ID, Op(sent.Op)
+			p.Sends.Free(sent)
+			if c.Op >= Read {
+				c.Bytes = fetched(c.Op, e[:])
+			}
+			return true
+		}
+	case prm.KindOf(prm.CQEReceive), prm.KindOf(prm.CQEReceiveImm), prm.KindOf(prm.CQEWriteImm):
+		if p.Receives == nil {
+			break
+		}
+		if id, ok := p.Receives.Retire(counter); ok {
+			c.ID, c.Ring, c.Op = id, Receives, Receive
+			arrived(c, e[:])
+			return true
+		}
+	default:
+		if failed(p, e[:], c) {
+			return true
+		}
 	}
+	unexpected(c)
 	return true
 }
 
-// retire is false, and has retired nothing, if e cannot be true.
-func (q *Queue) retire(p *ledger.Pair, e prm.CQE, c *Completion) bool {
-	// The bits of an error entry's format are reserved.
-	if e.Format() != 0 && !e.Opcode().IsError() {
-		return false
-	}
+// unexpected makes c a completion that cannot be true. Nothing was retired.
+func unexpected(c *Completion) {
+	*c = Completion{QPN: c.QPN, Unexpected: true, Status: verbs.GeneralError}
+}
+
+// failed is translate for an error entry: false if e is none, or cannot be true.
+func failed(p *ledger.Pair, e prm.CQE, c *Completion) (ok bool) {
 	switch e.Opcode() {
-	case prm.CQERequester, prm.CQERequesterError:
-		entry, ok := p.Sends.Retire(e.WQECounter())
-		if !ok {
-			return false
+	case prm.CQERequesterError:
+		var sent ledger.Entry
+		sent, ok = p.Sends.Retire(e.WQECounter())
+		c.ID, c.Op = sent.ID, Op(sent.Op)
+	case prm.CQEResponderError:
+		if p.Receives != nil {
+			c.ID, ok = p.Receives.Retire(e.WQECounter())
+			c.Ring, c.Op = Receives, Receive
 		}
-		c.ID, c.Ring, c.Op = entry.ID, Sends, Op(entry.Op)
-		c.Bytes = fetched(c.Op, e)
-	case prm.CQEReceive, prm.CQEReceiveImm, prm.CQEWriteImm, prm.CQEResponderError:
-		if p.Receives == nil {
-			return false
-		}
-		id, ok := p.Receives.Retire(e.WQECounter())
-		if !ok {
-			return false
-		}
-		c.ID, c.Ring, c.Op = id, Receives, Receive
-		arrived(c, e)
-	default:
-		return false
 	}
-	if e.Opcode().IsError() {
-		fail(c, e)
-	}
-	return true
+	c.Status, c.Syndrome, c.Vendor = status(e.Syndrome()), uint8(e.Syndrome()), e.VendorSyndrome()
+	return ok
 }
 
 // fetched is how many bytes an entry brought into local memory. The byte count of
@@ -133,11 +152,4 @@ func arrived(c *Completion, e prm.CQE) {
 	case prm.CQEReceiveImm:
 		c.Imm, c.HasImm = e.Imm(), true
 	}
-}
-
-// fail fills in what an error completion says, and takes back what it does not.
-func fail(c *Completion, e prm.CQE) {
-	c.Bytes, c.Solicited = 0, false
-	c.Syndrome, c.Vendor = uint8(e.Syndrome()), e.VendorSyndrome()
-	c.Status = status(e.Syndrome())
 }

@@ -47,8 +47,9 @@ func newFake(t testing.TB, n uint32, version uint8) *fake {
 		key = fakeQPN
 	}
 	f.dev.SetPair(key, f.pair)
-	f.Queue = &Queue{dev: f.dev, mem: mem, entries: mem.Bytes(), ring: ring.NewCompletion(n),
+	f.Queue = &Queue{dev: f.dev, mem: mem, ring: ring.NewCompletion(n),
 		record: &device.Record{Words: [2]*uint32{hostmem.Word32(record.Bytes()), hostmem.Word32(record.Bytes()[4:])}}}
+	f.setEntries(mem.Bytes())
 	f.fresh()
 	return f
 }
@@ -67,7 +68,7 @@ func (f *fake) complete(c prm.Completion) {
 }
 
 func (f *fake) completeWith(c prm.Completion, change func(e []byte)) {
-	e := f.entries[f.producer.Next()*prm.CQESize:][:prm.CQESize]
+	e := f.entries[f.producer.Next()][:]
 	c.Owner = f.producer.Owner()
 	prm.PutCQE(e, c)
 	atomic.StoreUint32(hostmem.Word32(e[prm.CQELastWord:]), prm.LastWord(c))

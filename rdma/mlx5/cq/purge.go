@@ -12,19 +12,19 @@ import (
 // consumer's counter moves past the gap.
 func (q *Queue) purge(key device.Key) {
 	first := q.ring
-	for q.next() != nil {
+	for e, _ := q.next(); e != nil; e, _ = q.next() {
 		q.ring.Advance()
 	}
 	to := q.ring
 	for from := q.ring; from != first; {
 		from.Back()
 		e := q.at(&from)
-		if q.dev.KeyOf(e) == key {
+		if q.dev.KeyOf(e[:]) == key {
 			continue
 		}
 		to.Back()
 		if to != from {
-			move(q.at(&to), e)
+			move(q.at(&to)[:], e[:])
 		}
 	}
 	q.ring = to

@@ -37,7 +37,8 @@ type Queue struct {
 	record *device.Record
 
 	mem     *hostmem.Memory
-	entries []byte
+	entries [][prm.CQESize]byte
+	words   [][prm.CQESize / 4]uint32 // the same, in memory order
 
 	mu    sync.Mutex // guards what follows
 	ring  ring.Completion
@@ -79,7 +80,7 @@ func (q *Queue) create(n uint32) (err error) {
 		q.dev.FreeRecord(q.record)
 		return err
 	}
-	q.entries = q.mem.Bytes()
+	q.setEntries(q.mem.Bytes())
 	q.fresh()
 	q.kernel, err = q.dev.CreateCQ(q.mem.Addr(), q.record.Addr, n, &q.wake)
 	if err != nil {
@@ -89,10 +90,14 @@ func (q *Queue) create(n uint32) (err error) {
 	return nil
 }
 
+func (q *Queue) setEntries(b []byte) {
+	q.entries, q.words = hostmem.Split[[prm.CQESize]byte](b), hostmem.Split[[prm.CQESize / 4]uint32](b)
+}
+
 // fresh marks every entry as one that the NIC has not written.
 func (q *Queue) fresh() {
-	for i := prm.CQESize - 1; i < len(q.entries); i += prm.CQESize {
-		q.entries[i] = prm.CQEFresh
+	for i := range q.entries {
+		q.entries[i][prm.CQESize-1] = prm.CQEFresh
 	}
 }
 

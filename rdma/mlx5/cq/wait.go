@@ -52,10 +52,11 @@ func (q *Queue) Wait(ctx context.Context) error {
 func (q *Queue) ready() (bool, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	switch {
-	case q.rooms.Closed():
+	if q.rooms.Closed() {
 		return false, ErrDestroyed
-	case q.next() != nil:
+	}
+	e, _ := q.next()
+	if e != nil {
 		return true, nil
 	}
 	return false, q.failure()

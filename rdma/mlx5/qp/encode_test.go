@@ -24,7 +24,7 @@ func testSender(t testing.TB, blocks, entries uint32, l Limits) *sender {
 	mem, err := hostmem.Alloc(int(blocks) * 64)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, mem.Free()) })
-	return &sender{ledger: ledger.NewSends(blocks, entries), qpn: 0x1a4, bounds: boundsOf(l), ring: mem.Bytes()}
+	return &sender{ledger: ledger.NewSends(blocks, entries), qpn: 0x1a4, bounds: boundsOf(l), ring: newSendRing(mem.Bytes())}
 }
 
 func boundsOf(l Limits) *nic.Bounds {
@@ -84,8 +84,8 @@ func TestEntryBytes(t *testing.T) {
 			s := testSender(t, 16, 8, roomy)
 			require.NoError(t, s.post(&test.entry))
 			want := unhex(t, test.want)
-			require.Equal(t, want, s.ring[:len(want)])
-			require.Equal(t, make([]byte, len(s.ring)-len(want)), s.ring[len(want):], "nothing else was written")
+			require.Equal(t, want, s.ring.bytes[:len(want)])
+			require.Equal(t, make([]byte, len(s.ring.bytes)-len(want)), s.ring.bytes[len(want):], "nothing else was written")
 			require.EqualValues(t, (len(want)+63)/64, s.ledger.Block())
 		})
 	}
@@ -118,8 +118,8 @@ func TestEntryAtTheRingsEnd(t *testing.T) {
 			_, ok := s.ledger.Retire(uint16(8 - short - 1))
 			require.True(t, ok)
 			require.NoError(t, s.post(&e))
-			got := append(append([]byte(nil), s.ring[(8-short)*64:]...), s.ring...)
-			want := append([]byte(nil), flat.ring[:blocks*64]...)
+			got := append(append([]byte(nil), s.ring.bytes[(8-short)*64:]...), s.ring.bytes...)
+			want := append([]byte(nil), flat.ring.bytes[:blocks*64]...)
 			want[2] = byte(8 - short) // the index
 			require.True(t, bytes.Equal(want[:s.units*16], got[:s.units*16]), "%d blocks before the end", short)
 		}
@@ -138,7 +138,7 @@ func TestCountersBeyond16Bits(t *testing.T) {
 	s.bell = device.NewBell(verbs.NewPage(mem.Bytes()[:prm.PageSize], nil, nil), 0, 0, 0)
 	for i := range uint32(70_000) {
 		require.NoError(t, s.post(&Entry{Op: Send}))
-		index := binary.BigEndian.Uint32(s.ring[s.last:]) >> 8
+		index := binary.BigEndian.Uint32(s.ring.blocks[s.last%16][:]) >> 8
 		s.tell()
 		if index != i&0xffff || binary.BigEndian.Uint32(record) != (i+1)&0xffff {
 			t.Fatalf("entry %d has index %d, record %x", i, index, record[:4])
@@ -150,19 +150,16 @@ func TestCountersBeyond16Bits(t *testing.T) {
 
 // Reads may have fewer segments than other entries.
 func TestReadSegments(t *testing.T) {
-	b := nic.Bounds{SendSegments: 3, ReadSegments: 1, Message: 100}
+	s := testSender(t, 16, 8, Limits{SendSegments: 3, ReadSegments: 1, Message: 100})
 	one := region.Segment{Length: 1}
 	e := Entry{Op: Write, Local: one, Locals: []region.Segment{one, one}}
-	n, err := units(&e, &b)
-	require.NoError(t, err)
-	require.Equal(t, 5, n)
+	require.NoError(t, s.post(&e))
+	require.EqualValues(t, 5, s.units)
 	e.Op = Read
-	_, err = units(&e, &b)
-	require.ErrorIs(t, err, ErrSegments)
+	require.ErrorIs(t, s.post(&e), ErrSegments)
 	e.Locals = nil
-	n, err = units(&e, &b)
-	require.NoError(t, err)
-	require.Equal(t, 3, n)
+	require.NoError(t, s.post(&e))
+	require.EqualValues(t, 3, s.units)
 }
 
 func TestReceiveBytes(t *testing.T) {

@@ -3,10 +3,24 @@ package qp
 import "github.com/farwire/farwire/internal/prm"
 
 // opcodes are the hardware's numbers of the operations.
-var opcodes = [...]prm.Opcode{
+var opcodes = [8]prm.Opcode{
 	Send: prm.OpSend, SendImm: prm.OpSendImm,
 	Write: prm.OpWrite, WriteImm: prm.OpWriteImm,
 	Read: prm.OpRead, CompareSwap: prm.OpCompareSwap, FetchAdd: prm.OpFetchAdd,
+}
+
+// hasRemote reports whether entries of o have a remote address segment.
+func hasRemote(o Op) bool { return o >= Write }
+
+// isAtomic reports whether entries of o have an atomic segment.
+func isAtomic(o Op) bool { return o >= CompareSwap }
+
+// imm is the last word of the entry's control segment.
+func imm(e *Entry) uint32 {
+	if e.Op == SendImm || e.Op == WriteImm {
+		return e.Imm
+	}
+	return 0
 }
 
 // flags are those of the entry's control segment.

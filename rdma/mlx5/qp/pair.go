@@ -150,7 +150,7 @@ func (p *Pair) open(g geometry) {
 	memory := p.mem.Bytes()
 	p.send = sender{
 		err: ErrNotConnected, ledger: p.ledger.Sends, qpn: p.kernel.Number, bounds: &p.bounds,
-		ring: memory[g.receiveBytes():], record: p.record.Words[prm.RecordSend], bell: p.kernel.Bell,
+		ring: newSendRing(memory[g.receiveBytes():]), record: p.record.Words[prm.RecordSend], bell: p.kernel.Bell,
 	}
 	p.receive = receiver{
 		err: ErrNotConnected, ledger: p.ledger.Receives, bounds: &p.bounds,

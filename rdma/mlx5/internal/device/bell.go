@@ -14,14 +14,19 @@ import (
 // its users share the alternation, so they take turns.
 type Bell struct {
 	mu     *sync.Mutex // nil if the register needs no turns
-	halves [2][]byte
-	words  [2]*uint64
-	offset [2]int // of the halves in the page
+	halves [2]half     // the same one twice if there is no write combining
+	next   uint8       // whose lowest bit is the half that is next
 	wake   func(offset int)
-	half   int    // which half is next, if there are two
-	copies int    // longest entry that may be copied into a half; 0 is none
+	copies uint32 // longest entry that may be copied into a half; 0 is none
 	page   uint32 // number of a dynamic page
 	pooled bool   // goes back when its queue pair is destroyed
+}
+
+// half is one half of a register.
+type half struct {
+	word   *uint64
+	blocks [][prm.Block]byte
+	offset int // in the page
 }
 
 // NewBell is register number reg of a doorbell page. size is the register's
@@ -31,50 +36,52 @@ type Bell struct {
 func NewBell(page *verbs.Page, base, reg, size int) *Bell {
 	b := &Bell{wake: page.Wake}
 	for i := range b.halves {
-		b.offset[i] = base + prm.SendRegister + reg*size + i*size/2
-		b.halves[i] = page.Mem[b.offset[i]:]
-		b.words[i] = hostmem.Word64(b.halves[i])
+		offset := base + prm.SendRegister + reg*size + i*size/2
+		mem := page.Mem[offset:]
+		b.halves[i] = half{hostmem.Word64(mem), hostmem.Split[[prm.Block]byte](mem), offset}
 	}
 	return b
 }
 
-// Copies is the longest entry, in bytes, that Copy takes; 0 if none.
-func (b *Bell) Copies() int { return b.copies }
+// Copies is the longest entry, in bytes, that Copy takes: a multiple of a block, 0 if
+// none.
+func (b *Bell) Copies() uint32 { return b.copies }
 
 // Ring stores be, the send queue's counter, in its doorbell record, and rings
 // with doorbell, the start of the last entry.
 func (b *Bell) Ring(record *uint32, be uint32, doorbell uint64) {
 	if b.mu != nil {
 		b.mu.Lock()
-		defer b.mu.Unlock()
 	}
-	mmio.Ring(record, be, b.words[b.half], doorbell)
-	b.rung()
+	h := b.turn()
+	mmio.Ring(record, be, h.word, doorbell)
+	if b.wake != nil {
+		b.wake(h.offset)
+	}
+	if b.mu != nil {
+		b.mu.Unlock()
+	}
 }
 
-// Copy is Ring with the whole entry, the size bytes at offset at of ring, which
-// go on at the ring's start where they reach its end. It copies whole blocks.
-func (b *Bell) Copy(record *uint32, be uint32, ring []byte, at, size uint32) {
+// Copy is Ring with a whole entry, no longer than Copies.
+func (b *Bell) Copy(record *uint32, be uint32, entry [][prm.Block]byte) {
 	if b.mu != nil {
 		b.mu.Lock()
-		defer b.mu.Unlock()
 	}
-	mmio.BeginBlueFlame(record, be)
-	to := b.halves[b.half]
-	for done := uint32(0); done < size; done += prm.Block {
-		mmio.CopyBlock(to[done:], ring[(at+done)&uint32(len(ring)-1):])
+	h := b.turn()
+	blocks := h.blocks[:len(entry)]
+	mmio.BlueFlame(record, be, &blocks[0], &entry[0], uint32(len(entry)))
+	if b.wake != nil {
+		b.wake(h.offset)
 	}
-	mmio.Flush()
-	b.rung()
+	if b.mu != nil {
+		b.mu.Unlock()
+	}
 }
 
-// rung tells a software NIC, and goes on to the other half.
-func (b *Bell) rung() {
-	offset := b.offset[b.half]
-	if b.offset[0] != b.offset[1] {
-		b.half ^= 1
-	}
-	if b.wake != nil {
-		b.wake(offset)
-	}
+// turn is the half to be rung.
+func (b *Bell) turn() *half {
+	h := &b.halves[b.next&1]
+	b.next++
+	return h
 }

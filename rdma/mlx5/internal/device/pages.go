@@ -126,7 +126,7 @@ func (p *pages) grow() {
 	p.flame++
 	for reg := prm.UserRegisters - 1; reg >= 0; reg-- { // the first is taken first
 		b := NewBell(page, 0, reg, p.size)
-		b.page, b.copies, b.pooled = id, p.size/2, true
+		b.page, b.copies, b.pooled = id, uint32(p.size/2), true
 		p.free = append(p.free, b)
 	}
 }
@@ -165,7 +165,7 @@ func (p *pages) assigned(index int) (*Bell, error) {
 		size = 0
 	}
 	b := NewBell(page, base, reg, size)
-	b.copies = size / 2
+	b.copies = uint32(size / 2)
 	if n := index/2 + index%2; index != 0 && n < p.reserved {
 		b.mu = new(sync.Mutex)
 	}

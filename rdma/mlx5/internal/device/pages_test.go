@@ -50,14 +50,14 @@ func TestStaticRegisters(t *testing.T) {
 				require.Same(t, b, again, "one alternation for all that share it")
 
 				page, base := n/2/perPage, n/2%perPage*4096
-				require.Equal(t, base+0x800+n%2*size, b.offset[0])
-				require.Same(t, &p.byPage[page].Mem[b.offset[0]], &b.halves[0][0])
+				require.Equal(t, base+0x800+n%2*size, b.halves[0].offset)
+				require.Same(t, &p.byPage[page].Mem[b.halves[0].offset], &b.halves[0].blocks[0][0])
 				if n == 0 || size == 0 {
-					require.Equal(t, b.offset[0], b.offset[1], "no halves")
+					require.Equal(t, b.halves[0].offset, b.halves[1].offset, "no halves")
 					require.Zero(t, b.Copies())
 				} else {
-					require.Equal(t, b.offset[0]+size/2, b.offset[1])
-					require.Equal(t, size/2, b.Copies())
+					require.Equal(t, b.halves[0].offset+size/2, b.halves[1].offset)
+					require.EqualValues(t, size/2, b.Copies())
 				}
 				require.Equal(t, n > 0 && n < 12, b.mu != nil, "register %d takes turns", n)
 			}
@@ -86,18 +86,20 @@ func TestBellRing(t *testing.T) {
 	}, woken)
 }
 
-func TestBellCopyWraps(t *testing.T) {
+func TestBellCopy(t *testing.T) {
 	mem, record, ring := memory(t, prm.PageSize), memory(t, 64), memory(t, 256)
 	for i := range ring {
 		ring[i] = byte(i)
 	}
+	blocks := hostmem.Split[[prm.Block]byte](ring)
 	b := NewBell(verbs.NewPage(mem, nil, nil), 0, 0, 512)
-	b.Copy(hostmem.Word32(record), prm.BE32(7), ring, 192, 100)
-	require.Equal(t, append(append([]byte(nil), ring[192:]...), ring[:64]...), mem[0x800:0x880])
+	b.Copy(hostmem.Word32(record), prm.BE32(7), blocks[1:3])
+	require.Equal(t, ring[64:192], mem[0x800:0x880])
 	require.Equal(t, make([]byte, 128), mem[0x880:0x900], "whole blocks and no more")
 	require.EqualValues(t, 7, binary.BigEndian.Uint32(record))
-	b.Copy(hostmem.Word32(record), prm.BE32(8), ring, 0, 64)
+	b.Copy(hostmem.Word32(record), prm.BE32(8), blocks[:1])
 	require.Equal(t, ring[:64], mem[0x900:0x940])
+	require.Panics(t, func() { b.Copy(hostmem.Word32(record), prm.BE32(9), blocks[:0]) })
 }
 
 // Queue pairs that share a register take turns; the race detector watches the
@@ -106,14 +108,14 @@ func TestSharedBell(t *testing.T) {
 	p := staticPages(t, 512, 1)
 	b, err := p.assigned(1)
 	require.NoError(t, err)
-	ring := memory(t, 64)
+	ring := hostmem.Split[[prm.Block]byte](memory(t, 64))
 	var wg sync.WaitGroup
 	for range 4 {
 		record := memory(t, 64)
 		wg.Go(func() {
 			for range 1000 {
 				b.Ring(hostmem.Word32(record), 1, 2)
-				b.Copy(hostmem.Word32(record), 1, ring, 0, 64)
+				b.Copy(hostmem.Word32(record), 1, ring)
 			}
 		})
 	}
@@ -215,7 +217,7 @@ func TestRecords(t *testing.T) {
 // BenchmarkRing is a doorbell on memory that is not a device's.
 func BenchmarkRing(b *testing.B) {
 	bell := NewBell(verbs.NewPage(memory(b, prm.PageSize), nil, nil), 0, 0, 512)
-	record, ring := hostmem.Word32(memory(b, 64)), memory(b, 4096)
+	record, ring := hostmem.Word32(memory(b, 64)), hostmem.Split[[prm.Block]byte](memory(b, 4096))
 	b.Run("doorbell", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -225,7 +227,7 @@ func BenchmarkRing(b *testing.B) {
 	b.Run("BlueFlame 64", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			bell.Copy(record, 1, ring, 0, 64)
+			bell.Copy(record, 1, ring[:1])
 		}
 	})
 }
