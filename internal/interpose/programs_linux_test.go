@@ -264,16 +264,22 @@ func eventFiles() {
 	must(channel.SetReadDeadline(time.Now().Add(time.Millisecond)))
 	_, err = channel.Read(make([]byte, 8))
 	expect(errors.Is(err, os.ErrDeadlineExceeded), "read of an empty channel: %v", err)
+	kept, err := ctx.CreateCompChannel()
+	must(err)
 	wait("open")
 	must(channel.Close())
 	wait("closed")
-	// The device fails: the asynchronous event says so, and then there is the end.
+	// The device fails: the asynchronous event says so, and nothing more; the channel
+	// ends.
 	var b [16]byte
 	n, err := ctx.Async().Read(b[:])
 	must(err)
 	expect(n == 16 && b[8] == uapi.EventDeviceFatal, "asynchronous event %v", b[:n])
+	must(ctx.Async().SetReadDeadline(time.Now().Add(time.Millisecond)))
 	n, err = ctx.Async().Read(b[:])
-	expect(n == 0, "after the last event: %d bytes, %v", n, err)
+	expect(errors.Is(err, os.ErrDeadlineExceeded), "after the last event: %d bytes, %v", n, err)
+	n, err = kept.Read(b[:])
+	expect(n == 0, "channel of a device that is gone: %d bytes, %v", n, err)
 	fmt.Println("fine")
 }
 

@@ -70,6 +70,28 @@ var handlers = map[methodID]func(*call) error{
 	{prm.ObjectUAR, prm.MethodUARDestroy}:               (*call).destroyUAR,
 }
 
+// invokeMethod carries the legacy commands.
+var invokeMethod = methodID{uapi.ObjectDevice, uapi.MethodInvokeWrite}
+
+// destroyers are the methods that a device which has failed still has: the kernel
+// takes the objects with the device and leaves their handles to be destroyed, each
+// once and in any order.
+var destroyers = map[methodID]bool{
+	{uapi.ObjectPD, uapi.MethodPDDestroy}:   true,
+	{uapi.ObjectAH, uapi.MethodAHDestroy}:   true,
+	{uapi.ObjectMR, uapi.MethodMRDestroy}:   true,
+	{uapi.ObjectCQ, uapi.MethodCQDestroy}:   true,
+	{uapi.ObjectQP, uapi.MethodQPDestroy}:   true,
+	{uapi.ObjectSRQ, uapi.MethodSRQDestroy}: true,
+	{prm.ObjectUAR, prm.MethodUARDestroy}:   true,
+}
+
+// destroyingWrites are those of the legacy commands.
+var destroyingWrites = map[uint32]bool{
+	uapi.CmdDeallocPD: true, uapi.CmdDeregMR: true, uapi.CmdDestroyAH: true,
+	uapi.CmdDestroyCQ: true, uapi.CmdDestroyQP: true, uapi.CmdDestroySRQ: true,
+}
+
 // oldMethods are those that a kernel of 5.4 has, without its experimental option.
 var oldMethods = map[methodID]bool{
 	{uapi.ObjectDevice, uapi.MethodInvokeWrite}: true,
@@ -210,7 +232,10 @@ func (c *call) invokeWrite() error {
 	if w == nil {
 		return refuse(enotsup, "%s is not supported", inv.Name)
 	}
-	if inv.Cmd != uapi.CmdGetContext {
+	switch {
+	case c.nic.failed && !destroyingWrites[inv.Cmd]:
+		return refuse(eio, "device has failed")
+	case !c.nic.failed && inv.Cmd != uapi.CmdGetContext:
 		if err := c.needContext(); err != nil {
 			return err
 		}

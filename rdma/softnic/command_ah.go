@@ -66,17 +66,9 @@ func (c *call) destroyAH(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	return c.removeAH(uint64(req.AHHandle))
+	return c.destroy(uapi.ObjectAH, uint64(req.AHHandle), uapi.Attr{})
 }
 
 func (c *call) destroyAHNative() error {
-	return c.removeAH(c.req.Find(uapi.AttrDestroyAHHandle).Data())
-}
-
-func (c *call) removeAH(handle uint64) error {
-	if _, err := lookup[*ah](c, uapi.ObjectAH, handle); err != nil {
-		return err
-	}
-	c.file.drop(uint32(handle))
-	return nil
+	return c.destroy(uapi.ObjectAH, c.req.Find(uapi.AttrDestroyAHHandle).Data(), uapi.Attr{})
 }

@@ -204,30 +204,9 @@ func (c *call) destroyCQ(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	return c.removeCQ(uint64(req.CQHandle), inv.Reply)
+	return c.destroy(uapi.ObjectCQ, uint64(req.CQHandle), inv.Reply)
 }
 
 func (c *call) destroyCQNative() error {
-	return c.removeCQ(c.req.Find(uapi.AttrDestroyCQHandle).Data(), c.req.Find(uapi.AttrDestroyCQResp))
-}
-
-// removeCQ destroys a queue and reports how many of its events were read;
-// unread ones vanish.
-func (c *call) removeCQ(handle uint64, reply uapi.Attr) error {
-	q, err := lookup[*cq](c, uapi.ObjectCQ, handle)
-	if err != nil {
-		return err
-	}
-	if q.users > 0 {
-		return refuse(ebusy, "completion queue has %d users", q.users)
-	}
-	var resp uapi.DestroyCQResp
-	if q.channel != nil {
-		resp.CompEventsReported = q.events - q.channel.forget(q)
-	}
-	if q.async != nil {
-		resp.AsyncEventsReported = q.asyncEvents - q.async.forget(q)
-	}
-	c.file.drop(uint32(handle))
-	return out(c, reply, resp)
+	return c.destroy(uapi.ObjectCQ, c.req.Find(uapi.AttrDestroyCQHandle).Data(), c.req.Find(uapi.AttrDestroyCQResp))
 }

@@ -32,23 +32,11 @@ func (c *call) deallocPD(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	return c.removePD(uint64(req.PDHandle))
+	return c.destroy(uapi.ObjectPD, uint64(req.PDHandle), uapi.Attr{})
 }
 
 func (c *call) destroyPD() error {
-	return c.removePD(c.req.Find(uapi.AttrDestroyPDHandle).Data())
-}
-
-func (c *call) removePD(handle uint64) error {
-	d, err := lookup[*pd](c, uapi.ObjectPD, handle)
-	if err != nil {
-		return err
-	}
-	if d.users > 0 {
-		return refuse(ebusy, "protection domain has %d users", d.users)
-	}
-	c.file.drop(uint32(handle))
-	return nil
+	return c.destroy(uapi.ObjectPD, c.req.Find(uapi.AttrDestroyPDHandle).Data(), uapi.Attr{})
 }
 
 // Access bits of regions. Memory windows can be bound by none of this NIC's
@@ -149,19 +137,11 @@ func (c *call) deregisterMR(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	return c.removeMR(uint64(req.MRHandle))
+	return c.destroy(uapi.ObjectMR, uint64(req.MRHandle), uapi.Attr{})
 }
 
 func (c *call) destroyMR() error {
-	return c.removeMR(c.req.Find(uapi.AttrDestroyMRHandle).Data())
-}
-
-func (c *call) removeMR(handle uint64) error {
-	if _, err := lookup[*mr](c, uapi.ObjectMR, handle); err != nil {
-		return err
-	}
-	c.file.drop(uint32(handle))
-	return nil
+	return c.destroy(uapi.ObjectMR, c.req.Find(uapi.AttrDestroyMRHandle).Data(), uapi.Attr{})
 }
 
 func (c *call) queryMR() error {

@@ -300,23 +300,9 @@ func (c *call) destroyQP(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	return c.removeQP(uint64(req.QPHandle), inv.Reply)
+	return c.destroy(uapi.ObjectQP, uint64(req.QPHandle), inv.Reply)
 }
 
 func (c *call) destroyQPNative() error {
-	return c.removeQP(c.req.Find(uapi.AttrDestroyQPHandle).Data(), c.req.Find(uapi.AttrDestroyQPResp))
-}
-
-// removeQP destroys a queue pair and reports how many of its events were read.
-func (c *call) removeQP(handle uint64, reply uapi.Attr) error {
-	q, err := lookup[*qp](c, uapi.ObjectQP, handle)
-	if err != nil {
-		return err
-	}
-	var resp uapi.DestroyQPResp
-	if q.async != nil {
-		resp.EventsReported = q.asyncEvents - q.async.forget(q)
-	}
-	c.file.drop(uint32(handle))
-	return out(c, reply, resp)
+	return c.destroy(uapi.ObjectQP, c.req.Find(uapi.AttrDestroyQPHandle).Data(), c.req.Find(uapi.AttrDestroyQPResp))
 }

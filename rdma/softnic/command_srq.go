@@ -163,26 +163,9 @@ func (c *call) destroySRQ(inv uapi.Invoke) error {
 	if err != nil {
 		return err
 	}
-	return c.removeSRQ(uint64(req.SRQHandle), inv.Reply)
+	return c.destroy(uapi.ObjectSRQ, uint64(req.SRQHandle), inv.Reply)
 }
 
 func (c *call) destroySRQNative() error {
-	return c.removeSRQ(c.req.Find(uapi.AttrDestroySRQHandle).Data(), c.req.Find(uapi.AttrDestroySRQResp))
-}
-
-// removeSRQ destroys a queue and reports how many of its events were read.
-func (c *call) removeSRQ(handle uint64, reply uapi.Attr) error {
-	s, err := lookup[*srq](c, uapi.ObjectSRQ, handle)
-	if err != nil {
-		return err
-	}
-	if s.users > 0 {
-		return refuse(ebusy, "shared receive queue has %d users", s.users)
-	}
-	var resp uapi.DestroySRQResp
-	if s.async != nil {
-		resp.EventsReported = s.asyncEvents - s.async.forget(s)
-	}
-	c.file.drop(uint32(handle))
-	return out(c, reply, resp)
+	return c.destroy(uapi.ObjectSRQ, c.req.Find(uapi.AttrDestroySRQHandle).Data(), c.req.Find(uapi.AttrDestroySRQResp))
 }

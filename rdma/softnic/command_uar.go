@@ -5,6 +5,7 @@ import (
 	"syscall"
 
 	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/uapi"
 )
 
 // allocStatic allocates the doorbell pages of a context in static mode.
@@ -159,12 +160,7 @@ func (f *file) freeOffset() int64 {
 // mlx5_ib main.c, mmap_obj_cleanup): its queues live on, and while it is mapped
 // they can be rung.
 func (c *call) destroyUAR() error {
-	handle := c.req.Find(prm.AttrUARDestroyHandle).Data()
-	if _, err := lookup[*uar](c, prm.ObjectUAR, handle); err != nil {
-		return err
-	}
-	c.file.drop(uint32(handle))
-	return nil
+	return c.destroy(prm.ObjectUAR, c.req.Find(prm.AttrUARDestroyHandle).Data(), uapi.Attr{})
 }
 
 // pageAt is the page that a mapping offset means.

@@ -334,18 +334,22 @@ func TestClosedFile(t *testing.T) {
 	require.Zero(t, n.Counters().UARs)
 }
 
-// After a fatal error everything is EIO, after the event.
+// What a real kernel answers when the device was taken away: the event and nothing
+// after it, EIO from what works on the device, and handles that can be destroyed,
+// each once and in any order.
 func TestFatal(t *testing.T) {
 	n := newTestNIC(t, private())
 	r := newRaw(t, n)
 	cq := r.createCQ(16, true)
 	q := r.createQP(16, 16, cq, cq)
 	q.connect(q)
+	srq, mr := r.createSRQ(16), r.regMR(4096, 0)
 	n.Fail()
 	n.Fail()
 	require.Zero(t, r.readAsync(uapi.EventDeviceFatal))
+	require.NoError(t, r.async.SetReadDeadline(time.Now().Add(time.Millisecond)))
 	_, err := r.async.Read(make([]byte, 16))
-	require.ErrorIs(t, err, syscall.EIO)
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	_, err = cq.events.Read(make([]byte, 8))
 	require.ErrorIs(t, err, syscall.EIO)
 	_, _, err = r.write(uapi.CmdAllocPD, enc(uapi.AllocPD{}), 4, nil, 8)
@@ -357,6 +361,28 @@ func TestFatal(t *testing.T) {
 	q.post(q.entry(prm.OpNop, rawMR{}, 0, 0, 0, 0)[:16])
 	time.Sleep(time.Millisecond)
 	require.Nil(t, cq.next(), "doorbells do nothing")
+
+	requireErrno(t, syscall.EPROTONOSUPPORT, r.call(99, 1, func(*uapi.Command) {}), "the form is judged first")
+	_, _, err = r.write(uapi.CmdQueryDevice, nil, 0, nil, 0)
+	requireErrno(t, syscall.ENOSPC, err)
+	requireErrno(t, syscall.EIO, r.call(uapi.ObjectDevice, uapi.MethodQueryGIDTable, allAttributes(methodID{uapi.ObjectDevice, uapi.MethodQueryGIDTable})))
+	destroy := []struct {
+		cmd   uint32
+		core  []byte
+		reply int
+	}{
+		{uapi.CmdDeallocPD, enc(uapi.DeallocPD{PDHandle: r.pd}), 0},
+		{uapi.CmdDestroyCQ, enc(uapi.DestroyCQ{CQHandle: cq.handle}), 8},
+		{uapi.CmdDestroySRQ, enc(uapi.DestroySRQ{SRQHandle: srq.handle}), 4},
+		{uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: q.handle}), 4},
+		{uapi.CmdDeregMR, enc(uapi.DeregMR{MRHandle: mr.handle}), 0},
+	}
+	for _, want := range []syscall.Errno{0, syscall.ENOENT} {
+		for _, d := range destroy {
+			_, _, err = r.write(d.cmd, d.core, d.reply, nil, 0)
+			requireErrno(t, want, err, "command %d", d.cmd)
+		}
+	}
 }
 
 // Before 5.7 there are neither dynamic doorbell pages nor most native methods.

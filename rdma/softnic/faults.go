@@ -131,9 +131,10 @@ func (n *NIC) SetPort(up bool) {
 	}
 }
 
-// Fail is the fatal error of the device. It does no more work, event files give
-// DEVICE_FATAL and then EIO, commands fail with EIO and doorbells do nothing.
-// There is no way back.
+// Fail is the fatal error of the device, as its removal from a running kernel. It
+// does no more work: the asynchronous event file gives DEVICE_FATAL and nothing
+// after it, completion channels give EIO, commands fail with EIO but for those that
+// destroy, and doorbells do nothing. There is no way back.
 func (n *NIC) Fail() {
 	n.lock()
 	defer n.unlock()
@@ -148,7 +149,8 @@ func (n *NIC) fail() {
 	n.timer.Stop()
 	for f := range n.files {
 		n.raiseAsync(f.async, event{kind: uapi.EventDeviceFatal})
-		f.removeEvents()
+		f.removeChannels()
+		f.bury()
 	}
 }
 

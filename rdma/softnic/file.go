@@ -99,11 +99,8 @@ func (f *file) command(cmd []byte, caller Caller, mem memory) error {
 }
 
 func (f *file) execute(cmd []byte, caller Caller, mem memory, t *commandTrace) (name string, err error) {
-	switch {
-	case f.closed:
+	if f.closed {
 		return "", refuse(syscall.EBADF, "file is closed")
-	case f.nic.failed:
-		return "", refuse(syscall.EIO, "device has failed")
 	}
 	r, err := uapi.Parse(cmd)
 	if err != nil {
@@ -113,10 +110,14 @@ func (f *file) execute(cmd []byte, caller Caller, mem memory, t *commandTrace) (
 	if err != nil {
 		return "", err
 	}
+	id := methodID{m.Object, m.ID}
+	if f.nic.failed && id != invokeMethod && !destroyers[id] {
+		return m.Name, refuse(eio, "device has failed")
+	}
 	c := &call{file: f, nic: f.nic, caller: caller, mem: mem, req: r, name: m.Name,
 		uhwIn: r.Find(uapi.AttrUHWIn), uhwOut: r.Find(uapi.AttrUHWOut),
 		origin: origin{f.number, processOf(caller)}, trace: t}
-	err = handlers[[2]uint16{m.Object, m.ID}](c)
+	err = handlers[id](c)
 	return c.name, err
 }
 
@@ -181,15 +182,22 @@ func (f *file) put() {
 	delete(f.nic.files, f)
 }
 
+// objectKinds are the kinds of objects, users before what they use.
+var objectKinds = []uint16{uapi.ObjectAH, uapi.ObjectQP, uapi.ObjectSRQ, uapi.ObjectCQ, uapi.ObjectMR, uapi.ObjectPD, objectUAR}
+
 // dropObjects destroys everything the context has. Pages stay for as long as
 // they are mapped.
 func (f *file) dropObjects() {
-	n := f.nic
-	for _, kind := range []uint16{uapi.ObjectAH, uapi.ObjectQP, uapi.ObjectSRQ, uapi.ObjectCQ, uapi.ObjectMR, uapi.ObjectPD, objectUAR} {
+	for _, kind := range objectKinds {
 		for h := range f.objects.all(kind) {
 			f.drop(h)
 		}
 	}
+	f.dropContext()
+}
+
+// dropContext ends a context, but for its objects.
+func (f *file) dropContext() {
 	f.dropStatic()
 	f.registers = nil
 	for e := range f.events {
@@ -201,7 +209,7 @@ func (f *file) dropObjects() {
 	clear(f.fds)
 	if f.context {
 		f.context = false
-		n.count.Contexts--
+		f.nic.count.Contexts--
 	}
 }
 
@@ -245,10 +253,13 @@ func (f *file) forgetEvents(e *eventFile) {
 	}
 }
 
-// removeEvents makes reads of all event descriptors fail after what is queued.
-func (f *file) removeEvents() {
+// removeChannels makes reads of completion channels fail after what is queued.
+// Asynchronous event files just have nothing more to tell.
+func (f *file) removeChannels() {
 	for e := range f.events {
-		e.remove()
+		if e.size == completionRecord {
+			e.remove()
+		}
 	}
 }
 

@@ -215,8 +215,8 @@ func (n *NIC) scheduleFaults() {
 	after(n.faults.Fatal, n.Fail)
 }
 
-// Close takes the NIC away, as unplugging a card does: open files see
-// DEVICE_FATAL and EIO, and all that is left for them is to be closed. It
+// Close takes the NIC away, as unplugging a card does: open files see what Fail
+// makes them see, and all that is left for them is to be closed. It
 // returns when nothing of the NIC runs any more; a second call returns
 // os.ErrClosed.
 func (n *NIC) Close() error {
@@ -228,7 +228,7 @@ func (n *NIC) Close() error {
 	n.closed = true
 	n.fail()
 	for f := range n.files {
-		f.dropObjects()
+		f.dropContext()
 	}
 	n.unlock()
 	for _, t := range n.schedules {

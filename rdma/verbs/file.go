@@ -16,8 +16,8 @@ type File interface {
 	// the Go heap and stay valid until Ioctl returns. It may block: modifying a
 	// queue pair waits up to a second for address resolution.
 	//
-	// The error is a syscall.Errno: EIO once the device has been removed, EBADF
-	// after Close.
+	// The error is a syscall.Errno: EIO once the device has been removed, but for
+	// commands that destroy an object, and EBADF after Close.
 	Ioctl(cmd []byte) error
 
 	// Map maps length bytes at offset, shared and writable: a doorbell page or
@@ -43,8 +43,10 @@ type File interface {
 //
 // Read blocks until there is a record, the deadline passes
 // (os.ErrDeadlineExceeded), or the file is closed (os.ErrClosed). After the
-// device was removed it fails with an error that matches syscall.EIO. One
-// goroutine may read while another closes or sets the deadline.
+// device was removed a completion channel fails with an error that matches
+// syscall.EIO; the last of the asynchronous events is then EventDeviceFatal, and
+// what comes after it is EIO or, on recent kernels, nothing. One goroutine may read
+// while another closes or sets the deadline.
 type EventFile interface {
 	io.ReadCloser
 

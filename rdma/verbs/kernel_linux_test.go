@@ -16,24 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// softRoCE returns a Soft-RoCE device of this system. Tests of the kernel's own
-// answers use it, for instance in a virtual machine.
-func softRoCE(t *testing.T) (Device, File) {
-	t.Helper()
-	devices, err := Devices("")
-	require.NoError(t, err)
-	for _, d := range devices {
-		if d.Driver != DriverRXE || len(d.Ports) == 0 || d.Ports[0].State != PortActive {
-			continue
-		}
-		f, err := d.Open()
-		require.NoError(t, err)
-		return d, f
-	}
-	t.Skip("no active Soft-RoCE device")
-	return Device{}, nil
-}
-
 func TestKernelProbe(t *testing.T) {
 	_, f := softRoCE(t)
 	defer f.Close()

@@ -34,9 +34,6 @@ var setup string
 
 const rxe = "FARWIRE_RXE=rxe0"
 
-// testTime is what a package's tests may take in a guest.
-const testTime = 5 * time.Minute
-
 // prepare builds the jobs.
 func (o *options) prepare(ctx context.Context, names []string, temp string) error {
 	o.config.Setup, o.config.Env = setup, []string{rxe}
@@ -53,13 +50,13 @@ func (o *options) prepare(ctx context.Context, names []string, temp string) erro
 	}
 	for _, n := range names {
 		if strings.HasSuffix(n, ".sh") {
-			o.config.Jobs = append(o.config.Jobs, vmtest.Job{Name: n, Program: n})
+			o.config.Jobs = append(o.config.Jobs, vmtest.Job{Name: n, Program: n, Timeout: o.timeout})
 			continue
 		}
 		list = append(list, suite{n, o.test})
 	}
 	for i, s := range list {
-		job, err := s.build(ctx, filepath.Join(temp, fmt.Sprintf("%d.test", i)))
+		job, err := s.build(ctx, filepath.Join(temp, fmt.Sprintf("%d.test", i)), o.timeout)
 		if err != nil {
 			return err
 		}
@@ -68,15 +65,18 @@ func (o *options) prepare(ctx context.Context, names []string, temp string) erro
 	return nil
 }
 
+// margin is what a test binary has to say where it hangs, before it is killed.
+const margin = 10 * time.Second
+
 // build builds the suite's test binary.
-func (s suite) build(ctx context.Context, to string) (vmtest.Job, error) {
+func (s suite) build(ctx context.Context, to string, timeout time.Duration) (vmtest.Job, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-c", "-o", to, s.pkg)
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return vmtest.Job{}, fmt.Errorf("build the tests of %s: %w\n%s", s.pkg, err, out)
 	}
-	job := vmtest.Job{Name: s.pkg, Program: to, Timeout: testTime,
-		Args: []string{"-test.v", "-test.run=" + s.test, "-test.timeout=" + (testTime - 10*time.Second).String()}}
+	job := vmtest.Job{Name: s.pkg, Program: to, Timeout: timeout + margin,
+		Args: []string{"-test.v", "-test.run=" + s.test, "-test.timeout=" + timeout.String()}}
 	if fixtures := filepath.Join(s.pkg, "testdata"); exists(fixtures) {
 		job.Files = []string{fixtures}
 	}
