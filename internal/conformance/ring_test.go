@@ -65,6 +65,7 @@ func qpnOf(b []byte) uint32   { return binary.BigEndian.Uint32(b[4:]) >> 8 }
 func (d *decoder) work(r *trace.Record) *act {
 	if r.Queue == trace.ReceiveQueue {
 		a := &act{what: "receive of " + d.of("qpn", uint64(r.Number))}
+		a.add("fault", "%s", r.Reason)
 		a.add("at", "%s", d.of("address", r.Address))
 		for i := 0; i+prm.Unit <= len(r.Bytes); i += prm.Unit {
 			d.segment(a, fmt.Sprintf("segment %d ", i/prm.Unit), r.Bytes[i:])
@@ -75,6 +76,7 @@ func (d *decoder) work(r *trace.Record) *act {
 		return a
 	}
 	a := &act{what: "entry of " + d.of("qpn", uint64(r.Number))}
+	a.add("fault", "%s", r.Reason)
 	a.add("at", "%s", d.of("address", r.Address))
 	ring := d.rings[d.of("qpn", uint64(r.Number))]
 	d.entry(a, ring, r.Address, r.Bytes)

@@ -1,7 +1,7 @@
 /*
  * Executes calls of libibverbs that standard input names, one a line: a word and
  * numbers. Each is answered by one line, "ok" and what it has to tell, once it is
- * done. The words are those of the cases below; calls_test.go says them.
+ * done. The words are those of the cases below; calls_test.go makes them.
  */
 #include <infiniband/verbs.h>
 #include <endian.h>
