@@ -37,8 +37,8 @@ func (a *act) add(name, format string, args ...any) {
 // kinds are what fields of that name hold.
 var kinds = map[string]string{
 	"PDHandle": "pd", "SendCQHandle": "cq", "RecvCQHandle": "cq", "CQHandle": "cq", "QPHandle": "qp", "MRHandle": "mr",
-	"UARHandle": "uar", "CompChannel": "fd", "AsyncFD": "fd", "UARPage": "page", "UserIndex": "user index", "UserHandle": "user",
-	"DestQPNum": "qpn", "RqPsn": "psn", "SqPsn": "psn",
+	"UARHandle": "uar", "CompChannel": "fd", "AsyncFD": "fd", "UARPage": "page", "Register": "page", "UserIndex": "user index",
+	"UserHandle": "user", "DestQPNum": "qpn", "RqPsn": "psn", "SqPsn": "psn",
 	"BufAddr": "address", "RecordAddr": "address", "Start": "address", "HcaVa": "address",
 }
 
@@ -59,16 +59,16 @@ func (n *names) number(name string, v uint64) string {
 	return fmt.Sprintf("%#x", v)
 }
 
-// fields adds those of the struct T of the kernel's that b holds. b may be shorter, or
-// longer, which then shows.
-func fields[T any](a *act, n *names, prefix string, b []byte) T {
+// fields adds those of the struct T of the kernel's that b holds. It shows if b is not
+// as long as that.
+func fields[T any](a *act, n *names, prefix string, b []byte) {
 	var v T
 	copied := copy(uapi.Bytes(&v), b)
 	a.addStruct(n, prefix, reflect.ValueOf(v))
-	if copied < len(b) {
+	if len(b) != len(uapi.Bytes(&v)) {
+		a.add(prefix+"length", "%d", len(b))
 		a.add(prefix+"more", "%x", b[copied:])
 	}
-	return v
 }
 
 func (a *act) addStruct(n *names, prefix string, v reflect.Value) {

@@ -110,6 +110,7 @@ func (d *decoder) command(r *trace.Record) *act {
 		d.inputs(a, c, method)
 	}
 	d.driver(a, driver)
+	a.ignorable(c, method)
 	a.room(c, write)
 	if r.Errno != 0 {
 		a.what += ", refused"
@@ -195,6 +196,16 @@ func (d *decoder) inputs(a *act, c *trace.Command, m native) {
 		default:
 			a.add(name, "%s", d.number(name, word(v.In)))
 		}
+	}
+}
+
+// ignorable adds which attributes a kernel that does not know them may ignore.
+func (a *act) ignorable(c *trace.Command, m native) {
+	for _, v := range c.Attrs {
+		name := m.attrs[v.ID]
+		if name == "" {
+			name = fmt.Sprintf("attribute %#x", v.ID)
+		}
 		if v.Flags&uapi.FlagMandatory == 0 {
 			a.add(name+" may be ignored", "yes")
 		}
@@ -217,12 +228,7 @@ func (d *decoder) driver(a *act, b []byte) {
 	case a.what == "create completion queue":
 		fields[prm.CreateCQRequest](a, d.names, prefix, b)
 	case a.what == "create queue pair":
-		r := fields[prm.CreateQPRequest](a, d.names, prefix, b)
-		page := fmt.Sprintf("%#x", r.Register)
-		if r.Flags&prm.QPUARPageIndex != 0 {
-			page = d.of("page", uint64(r.Register))
-		}
-		a.add(prefix+"Register means", "%s", page)
+		fields[prm.CreateQPRequest](a, d.names, prefix, b)
 	case len(b) > 0:
 		a.add(prefix+"bytes", "%x", b)
 	}
