@@ -39,6 +39,7 @@ var differences = []allowed{
 	{"", "query device", "form", "write 0x1", "write 0x80000001", "We need nothing that only the extended query tells."},
 	{"", "query device", "room for the driver's response", "0", "104", "The same."},
 	{"", "allocate asynchronous events", order, elsewhere, elsewhere, "We make the event descriptor first, so that all objects belong to it; libmlx5 at the end of the opening."},
+	{"", "map page about the clock", order, none, there, "It says how timestamps relate to the system's time. We give out none."},
 	{"", "query port", order, elsewhere, elsewhere, "We ask for the port once the device is open, libmlx5 while it opens it."},
 	{"", "*", "Response", "0", "an address", "Where write() would put the response. Over the ioctl the kernel does not read it."},
 	{"", "query port", "form", "write 0x2", "native", whyWrite},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/rdma/softnic/trace"
 )
@@ -11,6 +12,9 @@ import (
 // mapping is a mapping of a doorbell page.
 func (d *decoder) mapping(r *trace.Record) *act {
 	a := &act{what: "map doorbell page"}
+	if command, _, _ := prm.ParseMapOffset(r.Offset, hostmem.PageSize()); command == prm.MapClockInfo {
+		a.what = "map page about the clock"
+	}
 	a.add("Offset", "%s", d.of("offset", uint64(r.Offset)))
 	a.add("Length", "%d", r.Length)
 	a.add("page", "%s", d.of("page", uint64(r.Number)))

@@ -57,6 +57,28 @@ var abiStructs = []abiStruct{
 		DynamicRegisters num_dyn_bfregs
 		DumpFillKey dump_fill_mkey
 	`},
+	{ClockInfo{}, "mlx5_ib_clock_info", `
+		Sign sign
+		Reserved resv
+		Nanoseconds nsec
+		Cycles cycles
+		Fraction frac
+		Mult mult
+		Shift shift
+		Mask mask
+		OverflowPeriod overflow_period
+	`},
+	{QueryPortResponse{}, "mlx5_ib_uapi_query_port", `
+		Flags flags
+		VPort vport
+		VPortVHCA vport_vhca_id
+		OwnerVHCA esw_owner_vhca_id
+		Reserved rsvd0
+		ReceiveSteering vport_steering_icm_rx
+		SendSteering vport_steering_icm_tx
+		Register reg_c0.value
+		RegisterMask reg_c0.mask
+	`},
 	{QueryDeviceResponse{}, "mlx5_ib_query_device_resp", `
 		CompMask comp_mask
 		ResponseLength response_length
@@ -216,6 +238,13 @@ var abiConstants = []struct {
 	{AttrUARDestroyHandle, "MLX5_IB_ATTR_UAR_OBJ_DESTROY_HANDLE"},
 	{UARTypeBlueFlame, "MLX5_IB_UAPI_UAR_ALLOC_TYPE_BF"},
 	{UARTypeNonCached, "MLX5_IB_UAPI_UAR_ALLOC_TYPE_NC"},
+	{MethodPDQuery, "MLX5_IB_METHOD_PD_QUERY"},
+	{MethodQueryPort, "MLX5_IB_METHOD_QUERY_PORT"},
+	{AttrQueryPDHandle, "MLX5_IB_ATTR_QUERY_PD_HANDLE"},
+	{AttrQueryPDNumber, "MLX5_IB_ATTR_QUERY_PD_RESP_PDN"},
+	{AttrQueryPortNumber, "MLX5_IB_ATTR_QUERY_PORT_PORT_NUM"},
+	{AttrQueryPortResponse, "MLX5_IB_ATTR_QUERY_PORT"},
+	{ClockInfoV1, "MLX5_IB_CLOCK_INFO_V1"},
 	{AttrQueryContextResponse, "MLX5_IB_ATTR_QUERY_CONTEXT_RESP_UCTX"},
 	{AttrCreateCQPage, "UVERBS_ATTR_UHW_OUT + 1"}, // the namespace behind UHW; newer headers name it
 	{MapRegular, "MLX5_IB_MMAP_REGULAR_PAGE"},

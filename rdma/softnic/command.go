@@ -68,6 +68,8 @@ var handlers = map[methodID]func(*call) error{
 	{uapi.ObjectSRQ, uapi.MethodSRQDestroy}:             (*call).destroySRQNative,
 	{prm.ObjectUAR, prm.MethodUARAlloc}:                 (*call).allocUAR,
 	{prm.ObjectUAR, prm.MethodUARDestroy}:               (*call).destroyUAR,
+	{uapi.ObjectPD, prm.MethodPDQuery}:                  (*call).queryPD,
+	{uapi.ObjectDevice, prm.MethodQueryPort}:            (*call).queryPortDriver,
 }
 
 // invokeMethod carries the legacy commands.
@@ -119,6 +121,15 @@ func mlx5Methods() []uapi.Method {
 		}},
 		{Name: "UAR_DESTROY", Object: prm.ObjectUAR, ID: prm.MethodUARDestroy, Attrs: []uapi.Spec{
 			{ID: prm.AttrUARDestroyHandle, Kind: uapi.Object, Mandatory: true},
+		}},
+		{Name: "PD_QUERY", Object: uapi.ObjectPD, ID: prm.MethodPDQuery, Attrs: []uapi.Spec{
+			{ID: prm.AttrQueryPDHandle, Kind: uapi.Object, Mandatory: true},
+			out(prm.AttrQueryPDNumber, 4),
+		}},
+		{Name: "MLX5_QUERY_PORT", Object: uapi.ObjectDevice, ID: prm.MethodQueryPort, Attrs: []uapi.Spec{
+			{ID: prm.AttrQueryPortNumber, Kind: uapi.In, Mandatory: true, Min: 4, Max: 4},
+			{ID: prm.AttrQueryPortResponse, Kind: uapi.Out, Mandatory: true, ZeroTail: true,
+				Min: uint16(uapi.Size[prm.QueryPortResponse]()), Max: uint16(uapi.Size[prm.QueryPortResponse]())},
 		}},
 	}
 	for _, m := range uapi.CoreMethods() {

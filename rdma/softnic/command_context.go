@@ -130,6 +130,7 @@ func (n *NIC) contextResponse(f *file) prm.AllocContextResponse {
 		MaxSharedReceives: uint32(n.lim.QPEntries),
 		Ports:             1,
 		CommandsWithUHW:   3, // QUERY_DEVICE and CREATE_AH
+		ClockInfoVersions: 1 << prm.ClockInfoV1,
 		LogUARSize:        12,
 		UARsPerPage:       1,
 	}

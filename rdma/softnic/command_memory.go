@@ -39,17 +39,31 @@ func (c *call) destroyPD() error {
 	return c.destroy(uapi.ObjectPD, c.req.Find(uapi.AttrDestroyPDHandle).Data(), uapi.Attr{})
 }
 
+// queryPD tells the number of a domain that another process, or a program's other
+// part, has made with the same file.
+func (c *call) queryPD() error {
+	d, err := lookup[*pd](c, uapi.ObjectPD, c.req.Find(prm.AttrQueryPDHandle).Data())
+	if err != nil {
+		return err
+	}
+	return output(c, prm.AttrQueryPDNumber, d.number)
+}
+
 // Access bits of regions. Memory windows can be bound by none of this NIC's
-// queue pairs, but the bit is harmless; pages on demand it does not have.
+// queue pairs, but the bit is harmless.
 const regionAccess = uapi.AccessLocalWrite | uapi.AccessRemoteWrite | uapi.AccessRemoteRead |
 	uapi.AccessRemoteAtomic | uapi.AccessMWBind | uapi.AccessZeroBased | uapi.AccessHugeTLB | uapi.AccessOptional
 
-func checkAccess(access uint32) error {
+func (n *NIC) checkAccess(access uint32) error {
 	switch {
-	case access&^regionAccess != 0:
+	case access&^(regionAccess|uapi.AccessOnDemand) != 0:
 		return refuse(einval, "access %#x", access)
 	case access&(uapi.AccessRemoteWrite|uapi.AccessRemoteAtomic) != 0 && access&uapi.AccessLocalWrite == 0:
 		return refuse(einval, "access %#x: remote write or atomic without local write", access)
+	case access&uapi.AccessOnDemand != 0 && n.cfg.OldKernel:
+		return refuse(einval, "access %#x: no pages on demand", access)
+	case access&uapi.AccessOnDemand != 0: // ib_check_mr_access of newer kernels
+		return refuse(enotsup, "access %#x: no pages on demand", access)
 	}
 	return nil
 }
@@ -90,7 +104,7 @@ func (c *call) checkRegion(start, va, length uint64, access uint32) error {
 	if n.count.MRs >= n.lim.MRs {
 		return refuse(enomem, "%d memory regions", n.count.MRs)
 	}
-	return checkAccess(access)
+	return n.checkAccess(access)
 }
 
 func (n *NIC) checkRange(start, va, length uint64) error {

@@ -3,6 +3,7 @@ package softnic
 import (
 	"syscall"
 
+	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
 )
 
@@ -66,7 +67,7 @@ func (c *call) queryDeviceEx(inv uapi.Invoke) error {
 	return out(c, inv.Reply, uapi.ExQueryDeviceResp{
 		Base:           c.nic.deviceAttributes(),
 		ResponseLength: uint32(min(inv.Reply.Len(), uapi.Size[uapi.ExQueryDeviceResp]())),
-		TimestampMask:  1<<63 - 1,
+		TimestampMask:  timestampMask,
 		HcaCoreClock:   coreClock,
 		CqModerationCaps: uapi.CqModerationCaps{
 			MaxCqModerationCount: maxModerationCount, MaxCqModerationPeriod: maxModerationPeriod,
@@ -82,6 +83,18 @@ func (c *call) queryPort() error {
 		return err
 	}
 	return output(c, uapi.AttrQueryPortResp, uapi.QueryPortRespEx{LegacyResp: c.nic.portAttributes()})
+}
+
+// queryPortDriver is what the driver alone knows of the port: nothing, where a card is
+// no switch of virtual functions.
+func (c *call) queryPortDriver() error {
+	if err := c.needContext(); err != nil {
+		return err
+	}
+	if err := checkPort(c.word(prm.AttrQueryPortNumber)); err != nil {
+		return err
+	}
+	return output(c, prm.AttrQueryPortResponse, prm.QueryPortResponse{})
 }
 
 func (c *call) queryPortLegacy(inv uapi.Invoke) error {

@@ -30,7 +30,7 @@ func (c *call) reregisterMR(inv uapi.Invoke) error {
 	}
 	next := *m
 	if has(uapi.ReregAccess) {
-		if err := checkAccess(req.AccessFlags); err != nil {
+		if err := c.nic.checkAccess(req.AccessFlags); err != nil {
 			return err
 		}
 		next.access = req.AccessFlags

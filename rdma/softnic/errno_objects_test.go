@@ -33,7 +33,7 @@ func TestMemoryErrors(t *testing.T) {
 		{"remote atomic without local", func(m *uapi.RegMR) { m.AccessFlags = uapi.AccessRemoteAtomic }, syscall.EINVAL},
 		{"remote read only", func(m *uapi.RegMR) { m.AccessFlags = uapi.AccessRemoteRead }, 0},
 		{"relaxed", func(m *uapi.RegMR) { m.AccessFlags |= uapi.AccessRelaxedOrdering }, 0},
-		{"on demand", func(m *uapi.RegMR) { m.AccessFlags |= uapi.AccessOnDemand }, syscall.EINVAL},
+		{"on demand", func(m *uapi.RegMR) { m.AccessFlags |= uapi.AccessOnDemand }, syscall.EOPNOTSUPP},
 		{"unknown access", func(m *uapi.RegMR) { m.AccessFlags |= 1 << 15 }, syscall.EINVAL},
 		{"no domain", func(m *uapi.RegMR) { m.PDHandle = 77 }, syscall.EINVAL},
 		{"beyond the memory limit", func(m *uapi.RegMR) { m.Length = 64<<10 + 1 }, syscall.ENOMEM},

@@ -126,8 +126,11 @@ func (f *file) Map(offset int64, length int) (*verbs.Page, error) {
 	n := f.nic
 	n.lock()
 	defer n.unlock()
+	if mapsClockInfo(offset) {
+		return f.mapClock(offset, length)
+	}
 	u, err := f.mappable(offset, length)
-	f.traceMap(os.Getpid(), offset, length, u, err)
+	f.traceMap(os.Getpid(), offset, length, u.number(), err)
 	if err != nil {
 		return nil, err
 	}

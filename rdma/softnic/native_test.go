@@ -191,6 +191,27 @@ func TestNativeQueries(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 16384, binary.NativeEndian.Uint32(device[52:]))
 	require.EqualValues(t, 304, binary.NativeEndian.Uint32(device[180:]))
+	var number, inSwitch []byte
+	require.NoError(t, r.call(uapi.ObjectPD, prm.MethodPDQuery, func(c *uapi.Command) {
+		c.Object(prm.AttrQueryPDHandle, uint64(r.pd))
+		number = c.Out(prm.AttrQueryPDNumber, 4)
+	}))
+	d, ok := r.file.objects.get(uapi.ObjectPD, uint64(r.pd))
+	require.True(t, ok)
+	require.Equal(t, d.(*pd).number, binary.NativeEndian.Uint32(number))
+	require.Equal(t, syscall.ENOENT, r.call(uapi.ObjectPD, prm.MethodPDQuery, func(c *uapi.Command) {
+		c.Object(prm.AttrQueryPDHandle, 1000)
+		c.Out(prm.AttrQueryPDNumber, 4)
+	}))
+	for n, want := range []error{syscall.EINVAL, nil} {
+		err := r.call(uapi.ObjectDevice, prm.MethodQueryPort, func(c *uapi.Command) {
+			c.In(prm.AttrQueryPortNumber, binary.NativeEndian.AppendUint32(nil, uint32(n)))
+			inSwitch = c.Out(prm.AttrQueryPortResponse, 40)
+			copy(inSwitch, "left from before")
+		})
+		require.Equal(t, want, err)
+	}
+	require.Equal(t, make([]byte, 40), inSwitch, "nothing of it is valid")
 	m := r.regMR(4096, 0)
 	var lkey, length []byte
 	require.NoError(t, r.call(uapi.ObjectMR, uapi.MethodQueryMR, func(c *uapi.Command) {

@@ -91,6 +91,8 @@ type ProcessFile struct {
 
 	mu    sync.Mutex // guards pages; after NIC.mu
 	pages []polledPage
+
+	clock PageMemory // about the clock; nil until it is mapped; guarded by NIC.mu
 }
 
 // OpenFor opens the NIC for another process, of the number given. It fails with syscall.EIO when the
@@ -124,8 +126,11 @@ func (p *ProcessFile) Map(process int, offset int64, length int) error {
 	f, n := p.f, p.f.nic
 	n.lock()
 	defer n.unlock()
+	if mapsClockInfo(offset) {
+		return p.mapClock(process, offset, length)
+	}
 	u, err := f.mappable(offset, length)
-	f.traceMap(process, offset, length, u, err)
+	f.traceMap(process, offset, length, u.number(), err)
 	if err != nil {
 		return err
 	}
@@ -146,6 +151,9 @@ func (p *ProcessFile) Close() error {
 		}
 	}
 	p.pages = nil
+	if p.clock != nil {
+		_ = p.clock.Free()
+	}
 	return err
 }
 
@@ -216,15 +224,23 @@ func errnoOf(err error) syscall.Errno {
 	return enomem
 }
 
-// mappable finds the page of a mapping.
-func (f *file) mappable(offset int64, length int) (*uar, error) {
+// mayMap judges what all mappings have in common.
+func (f *file) mayMap(length int) error {
 	switch {
 	case f.closed:
-		return nil, syscall.EBADF
+		return syscall.EBADF
 	case f.nic.failed:
-		return nil, syscall.EIO
+		return syscall.EIO
 	case !f.context || length != hostmem.PageSize():
-		return nil, syscall.EINVAL
+		return syscall.EINVAL
+	}
+	return nil
+}
+
+// mappable finds the page of a mapping.
+func (f *file) mappable(offset int64, length int) (*uar, error) {
+	if err := f.mayMap(length); err != nil {
+		return nil, err
 	}
 	u, errno := f.pageAt(offset)
 	if errno != 0 {

@@ -384,6 +384,26 @@ func TestProcessOverwrittenArms(t *testing.T) {
 	b.poll(t, 2)
 }
 
+// The page about the clock is made once, with the file's other pages.
+func TestProcessClockInfo(t *testing.T) {
+	soft := newNIC(t, memoryOnly(softnic.Config{}))
+	p := openFor(t, soft)
+	endpoints(t, soft, p)
+	offset := prm.MapOffset(prm.MapClockInfo, prm.ClockInfoV1, hostmem.PageSize())
+	p.refuse = syscall.EMFILE
+	require.Equal(t, syscall.EMFILE, p.ProcessFile.Map(processNumber, offset, hostmem.PageSize()))
+	p.refuse = nil
+	polled := p.Pages()
+	for range 2 {
+		page, err := p.Map(offset, hostmem.PageSize())
+		require.NoError(t, err)
+		require.EqualValues(t, 1, *hostmem.Word32(page.Mem[32:]), "a tick is a nanosecond")
+		require.NoError(t, page.Unmap())
+	}
+	require.Equal(t, polled, p.Pages(), "it is no doorbell page")
+	require.Equal(t, syscall.EINVAL, p.ProcessFile.Map(processNumber, offset, 1))
+}
+
 // All offsets that name a static page ring its doorbells.
 func TestProcessAliases(t *testing.T) {
 	soft := newNIC(t, memoryOnly(softnic.Config{StaticUAR: true}))

@@ -59,8 +59,8 @@ func processOf(c Caller) int {
 
 func (f *file) origin() origin { return origin{f.number, f.process} }
 
-// traceMap tells of a mapping of process.
-func (f *file) traceMap(process int, offset int64, length int, u *uar, err error) {
+// traceMap tells of a mapping of process, of a doorbell page if it has a number.
+func (f *file) traceMap(process int, offset int64, length int, page uint32, err error) {
 	if !f.nic.tracing() {
 		return
 	}
@@ -68,7 +68,7 @@ func (f *file) traceMap(process int, offset int64, length int, u *uar, err error
 	if err != nil {
 		r.Errno, r.Reason = errnoOf(err), err.Error()
 	} else {
-		r.Number = u.index
+		r.Number = page
 	}
 	f.nic.tell(origin{f.number, process}, r)
 }

@@ -245,14 +245,14 @@ func TestLogOfExchange(t *testing.T) {
 		require.True(t, strings.Contains(s, " = ") || strings.HasPrefix(s, "OPEN") || strings.HasPrefix(s, "DBREC SQ qpn=QPN posted=0"), s)
 	}
 	require.Equal(t, []string{
-		"DOORBELL page=N register=0xa00 qpn=QPN index=0 SEND_IMM ds=2 BLUEFLAME",
+		"DOORBELL page=N register=0x800 qpn=QPN index=0 SEND_IMM ds=2 BLUEFLAME",
 		"DBREC SQ qpn=QPN posted=1",
 		"SEND_WQE qpn=QPN index=0 SEND_IMM SIGNALED ds=2 imm=0x4d length=5 inline=68656c6c6f",
 		"DBREC RQ qpn=QPN posted=2",
 		"RECV_WQE qpn=QPN index=0 sge{addr=ADDR+4096 length=64 lkey=KEY}",
 		"CQE cqn=N index=0 qpn=QPN RESP_SEND_IMM wqe_counter=0 byte_cnt=5 imm_inval_pkey=0x4d src_qp=QPN GRH owner=0",
 		"CQE cqn=N index=1 qpn=QPN REQ SEND_IMM wqe_counter=0 owner=0",
-		"DOORBELL page=N register=0xb00 qpn=QPN index=1 SEND ds=2 BLUEFLAME",
+		"DOORBELL page=N register=0x900 qpn=QPN index=1 SEND ds=2 BLUEFLAME",
 		"DBREC SQ qpn=QPN posted=2",
 		"SEND_WQE qpn=QPN index=1 SEND ds=2 length=5 sge{addr=ADDR length=5 lkey=KEY}",
 		"RECV_WQE qpn=QPN index=1 sge{addr=ADDR+4096 length=4 lkey=KEY}",

@@ -57,6 +57,14 @@ func registerIndex(offset int) int {
 	return strayIndex
 }
 
+// number is the page's number, 0 of none.
+func (u *uar) number() uint32 {
+	if u == nil {
+		return 0
+	}
+	return u.index
+}
+
 // wake notes that the register at offset was stored to, and has the NIC look.
 func (u *uar) wake(offset int) {
 	i := registerIndex(offset)

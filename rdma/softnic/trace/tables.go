@@ -127,6 +127,10 @@ var natives = map[[2]uint16]map[uint16]attr{
 		prm.AttrUARHandle: {name: "uar_handle"}, prm.AttrUARType: {name: "alloc_type"}, prm.AttrUARMapOffset: {name: "mmap_offset"},
 		prm.AttrUARMapLength: {name: "mmap_length"}, prm.AttrUARPageNumber: {name: "page_id"},
 	},
+	{uapi.ObjectPD, prm.MethodPDQuery}: {prm.AttrQueryPDHandle: {name: "pd_handle"}, prm.AttrQueryPDNumber: {name: "pdn"}},
+	{uapi.ObjectDevice, prm.MethodQueryPort}: {
+		prm.AttrQueryPortNumber: {name: "port_num"}, prm.AttrQueryPortResponse: {show: structure[prm.QueryPortResponse]()},
+	},
 	{prm.ObjectUAR, prm.MethodUARDestroy}: {prm.AttrUARDestroyHandle: {name: "uar_handle"}},
 }
 
