@@ -82,7 +82,7 @@ func machineFinder(t testing.TB, description string) finder {
 			}
 			device = "class/infiniband/" + f[1] + "/"
 			m.file(device+"node_type", "1: CA")
-			m.file(device+"ports/.", "")
+			m.dir(device + "ports")
 			if f[2] != "-" {
 				m.link(node+"device/driver", "../../bus/pci/drivers/"+f[2])
 			}
@@ -122,11 +122,11 @@ func (s sysfsOf) path(name string) string {
 }
 
 func (s sysfsOf) file(name, content string) {
-	if dir, ok := strings.CutSuffix(name, "/."); ok {
-		s.path(dir + "/file")
-		return
-	}
 	require.NoError(s.t, os.WriteFile(s.path(name), []byte(content+"\n"), 0o644))
+}
+
+func (s sysfsOf) dir(name string) {
+	require.NoError(s.t, os.MkdirAll(s.path(name), 0o755))
 }
 
 func (s sysfsOf) link(name, target string) {
@@ -143,7 +143,7 @@ func (s sysfsOf) gid(port, index, kind, a string) {
 	s.file(port+"gids/"+index, strings.Join(text, ":"))
 	types := map[string]string{"v1": "IB/RoCE v1", "ib": "IB/RoCE v1", "v2": "RoCE v2"}
 	if kind == "?" {
-		s.path(port + "gid_attrs/types/" + index + "/file")
+		s.dir(port + "gid_attrs/types/" + index)
 		return
 	}
 	s.file(port+"gid_attrs/types/"+index, types[kind])
