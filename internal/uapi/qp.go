@@ -81,6 +81,11 @@ const (
 	QPTypeRC = 2
 	QPTypeUC = 3
 	QPTypeUD = 4
+
+	QPTypeRawPacket    = 8
+	QPTypeXRCInitiator = 9
+	QPTypeXRCTarget    = 10
+	QPTypeDriver       = 0xff
 )
 
 // QPDest is struct ib_uverbs_qp_dest, the path to the peer. It is not laid out

@@ -24,17 +24,16 @@ type call struct {
 }
 
 const (
-	einval       = syscall.EINVAL
-	enoent       = syscall.ENOENT
-	enomem       = syscall.ENOMEM
-	efault       = syscall.EFAULT
-	ebusy        = syscall.EBUSY
-	ebadf        = syscall.EBADF
-	enotsup      = syscall.EOPNOTSUPP
-	eio          = syscall.EIO
-	enodata      = syscall.ENODATA
-	enetunreach  = syscall.ENETUNREACH
-	ehostunreach = syscall.EHOSTUNREACH
+	einval    = syscall.EINVAL
+	enoent    = syscall.ENOENT
+	enomem    = syscall.ENOMEM
+	efault    = syscall.EFAULT
+	ebusy     = syscall.EBUSY
+	ebadf     = syscall.EBADF
+	enotsup   = syscall.EOPNOTSUPP
+	eio       = syscall.EIO
+	enodata   = syscall.ENODATA
+	etimedout = syscall.ETIMEDOUT
 )
 
 // refuse is a command's error: the errno that the kernel gives, and why.

@@ -163,12 +163,15 @@ func native[T any](c *call, kind, id uint16) (v T, err error) {
 	return lookup[T](c, kind, a.Data())
 }
 
-// checkType refuses types that this NIC does not have.
+// checkType refuses types that this NIC does not have, and numbers that are none.
 func checkType(kind uint64) error {
-	if kind < uapi.QPTypeRC || kind > uapi.QPTypeUD {
+	switch kind {
+	case uapi.QPTypeRC, uapi.QPTypeUC, uapi.QPTypeUD:
+		return nil
+	case uapi.QPTypeRawPacket, uapi.QPTypeXRCInitiator, uapi.QPTypeXRCTarget, uapi.QPTypeDriver:
 		return refuse(enotsup, "queue pair type %d", kind)
 	}
-	return nil
+	return refuse(einval, "queue pair type %d", kind)
 }
 
 // newQP creates the queue pair and writes the driver's response.

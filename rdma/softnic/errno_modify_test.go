@@ -96,8 +96,8 @@ func TestAttributeErrors(t *testing.T) {
 		{"no peer", uapi.QPInit, func(m *uapi.ModifyQP) { m.Dest.Dgid = [16]byte{} }, syscall.EINVAL},
 		{"multicast", uapi.QPInit, func(m *uapi.ModifyQP) { m.Dest.Dgid[0] = 0xff }, syscall.EINVAL},
 		{"IPv4 multicast", uapi.QPInit, func(m *uapi.ModifyQP) { m.Dest.Dgid[12] = 224 }, syscall.EINVAL},
-		{"IPv6 from IPv4", uapi.QPInit, func(m *uapi.ModifyQP) { m.Dest.Dgid[0] = 0x20 }, syscall.ENETUNREACH},
-		{"nobody", uapi.QPInit, func(m *uapi.ModifyQP) { m.Dest.Dgid[14] ^= 1 }, syscall.EHOSTUNREACH},
+		{"IPv6 from IPv4", uapi.QPInit, func(m *uapi.ModifyQP) { m.Dest.Dgid[0] = 0x20 }, syscall.EINVAL},
+		{"nobody", uapi.QPInit, func(m *uapi.ModifyQP) { m.Dest.Dgid[14] ^= 1 }, syscall.ETIMEDOUT},
 		{"timeout", uapi.QPRTR, func(m *uapi.ModifyQP) { m.Timeout = 32 }, syscall.EINVAL},
 		{"retries", uapi.QPRTR, func(m *uapi.ModifyQP) { m.RetryCnt = 8 }, syscall.EINVAL},
 		{"RNR retries", uapi.QPRTR, func(m *uapi.ModifyQP) { m.RnrRetry = 8 }, syscall.EINVAL},
@@ -110,6 +110,8 @@ func TestAttributeErrors(t *testing.T) {
 			m.AttrMask |= uapi.QPAttrCurState
 			m.CurQPState = uapi.QPRTR
 		}, 0},
+		{"migration armed", uapi.QPRTR, func(m *uapi.ModifyQP) { m.AttrMask |= uapi.QPAttrPathMigState; m.PathMigState = 2 }, syscall.EINVAL},
+		{"migrated", uapi.QPRTR, func(m *uapi.ModifyQP) { m.AttrMask |= uapi.QPAttrPathMigState }, 0},
 		{"alternate path", uapi.QPRTR, func(m *uapi.ModifyQP) { m.AttrMask |= uapi.QPAttrAltPath }, syscall.EINVAL},
 	}
 	for _, tt := range tests {

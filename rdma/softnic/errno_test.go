@@ -146,8 +146,8 @@ func TestInvokeErrors(t *testing.T) {
 		{"destroy a PD as MR", uapi.CmdDeregMR, enc(uapi.DeregMR{MRHandle: r.pd}), 0, syscall.EINVAL},
 		{"destroy no CQ", uapi.CmdDestroyCQ, enc(uapi.DestroyCQ{CQHandle: 99}), 8, syscall.ENOENT},
 		{"destroy no QP", uapi.CmdDestroyQP, enc(uapi.DestroyQP{QPHandle: 99}), 4, syscall.ENOENT},
-		{"query no QP", uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: 99}), 128, syscall.EINVAL},
-		{"modify no QP", uapi.CmdModifyQP, enc(uapi.ModifyQP{QPHandle: 99}), 0, syscall.EINVAL},
+		{"query no QP", uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: 99}), 128, syscall.ENOENT},
+		{"modify no QP", uapi.CmdModifyQP, enc(uapi.ModifyQP{QPHandle: 99}), 0, syscall.ENOENT},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -400,6 +400,8 @@ func TestOldKernel(t *testing.T) {
 	u.Flags = prm.CQUARPageIndex
 	_, _, err := r.write(uapi.CmdCreateCQ, enc(uapi.CreateCQ{CompChannel: -1}), 8, prm.Bytes(&u), 8)
 	requireErrno(t, syscall.EINVAL, err)
+	_, _, err = r.write(uapi.CmdQueryQP, enc(uapi.QueryQP{QPHandle: 99}), 128, nil, 0)
+	requireErrno(t, syscall.EINVAL, err, "no such queue pair")
 	q := r.createQP(16, 16, cq, cq)
 	require.NotEqual(t, uint32(prm.NoRegister), q.register)
 	require.NoError(t, r.modify(q.toInit()))

@@ -125,14 +125,14 @@ func lookup[T any](c *call, kind uint16, handle uint64) (T, error) {
 	return v.(T), nil
 }
 
-// lookupLegacy is lookup for a command that travels in INVOKE_WRITE, which
-// knows EINVAL only.
+// lookupLegacy is lookup for a command that travels in INVOKE_WRITE, where older
+// kernels know EINVAL only.
 func lookupLegacy[T any](c *call, kind uint16, handle uint32) (T, error) {
 	v, err := lookup[T](c, kind, uint64(handle))
-	if err != nil {
+	if err != nil && c.nic.cfg.OldKernel {
 		return v, refuse(einval, "no such object: handle %d", handle)
 	}
-	return v, nil
+	return v, err
 }
 
 // pin charges and checks [addr, addr+n), as pinning does: whole pages count,

@@ -39,7 +39,7 @@ func (q *qp) checkAttributes(r *uapi.ModifyQP) error {
 		return refuse(einval, "retry count %d", r.RetryCnt)
 	case has(uapi.QPAttrRnrRetry) && r.RnrRetry > 7:
 		return refuse(einval, "receiver-not-ready retry count %d", r.RnrRetry)
-	case has(uapi.QPAttrAltPath), has(uapi.QPAttrPathMigState):
+	case has(uapi.QPAttrAltPath), has(uapi.QPAttrPathMigState) && r.PathMigState != pathMigrated:
 		return refuse(einval, "alternate paths are not supported")
 	case has(uapi.QPAttrPathMTU) && (!verbs.MTU(r.PathMTU).Valid() || r.PathMTU > uint8(q.nic.mtu)):
 		return refuse(einval, "path MTU %d, port has %d", r.PathMTU, q.nic.mtu)
@@ -53,6 +53,10 @@ func (q *qp) checkAttributes(r *uapi.ModifyQP) error {
 	}
 	return nil
 }
+
+// pathMigrated is the state of a queue pair without an alternate path (ib_verbs.h,
+// enum ib_mig_state).
+const pathMigrated = 0
 
 // checkPath judges the way to the peer.
 func (n *NIC) checkPath(d *uapi.QPDest) error {
@@ -81,7 +85,9 @@ func (n *NIC) checkPath(d *uapi.QPDest) error {
 	return n.checkRoute(d)
 }
 
-// checkRoute is what the kernel finds when it resolves the peer's address.
+// checkRoute is what the kernel finds when it resolves the peer's address. It takes
+// any address for one on the interface's link if no route says otherwise, and waits a
+// second for its neighbour; the wait is left out.
 func (n *NIC) checkRoute(d *uapi.QPDest) error {
 	if d.IsGlobal == 0 {
 		return refuse(einval, "no global route on Ethernet")
@@ -94,13 +100,11 @@ func (n *NIC) checkRoute(d *uapi.QPDest) error {
 	case peer.IsZero() || peer.IsMulticast() || to.IsUnspecified() || to.IsMulticast():
 		return refuse(einval, "peer GID %v", peer)
 	case peer.IsV4() != source.gid.IsV4() || to.IsLinkLocalUnicast() != source.gid.Addr().IsLinkLocalUnicast():
-		return refuse(enetunreach, "peer GID %v from %v", peer, source.gid)
+		return refuse(einval, "peer GID %v from %v", peer, source.gid)
 	case n.network.has(to):
 		return nil
-	case !n.udp || to.IsLinkLocalUnicast():
-		return refuse(ehostunreach, "peer GID %v is not on the network", peer)
-	case to.IsLoopback() != source.link.Addr().IsLoopback():
-		return refuse(enetunreach, "peer GID %v from %v", peer, source.gid)
+	case !n.udp || to.IsLinkLocalUnicast() || to.IsLoopback() != source.link.Addr().IsLoopback():
+		return refuse(etimedout, "peer GID %v is not on the network", peer)
 	}
 	return nil
 }

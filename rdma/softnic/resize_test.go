@@ -133,7 +133,7 @@ func TestResizeErrors(t *testing.T) {
 	_, err = cq.resizeTo(32, prm.Bytes(&good))
 	requireErrno(t, syscall.EINVAL, err, "the old ring is full")
 	_, err = (&rawCQ{r: r, handle: 99}).resizeTo(32, prm.Bytes(&good))
-	requireErrno(t, syscall.EINVAL, err)
+	requireErrno(t, syscall.ENOENT, err)
 	q.nop(prm.CQEUpdate)
 	_, err = cq.resizeTo(32, prm.Bytes(&good))
 	requireErrno(t, syscall.EINVAL, err, "overrun")
@@ -152,7 +152,7 @@ func TestModeration(t *testing.T) {
 		"no mask":  {func(m *uapi.ExModifyCQ) { m.AttrMask = 0 }, syscall.EINVAL},
 		"mask":     {func(m *uapi.ExModifyCQ) { m.AttrMask = 2 }, syscall.EOPNOTSUPP},
 		"reserved": {func(m *uapi.ExModifyCQ) { m.Reserved = 1 }, syscall.EINVAL},
-		"queue":    {func(m *uapi.ExModifyCQ) { m.CQHandle = 99 }, syscall.EINVAL},
+		"queue":    {func(m *uapi.ExModifyCQ) { m.CQHandle = 99 }, syscall.ENOENT},
 		"period":   {func(m *uapi.ExModifyCQ) { m.Attr.CqPeriod++ }, syscall.EINVAL},
 	} {
 		m := good

@@ -243,7 +243,7 @@ func TestSharedErrors(t *testing.T) {
 		{"all receives", func(q *request) { q.core.MaxWR, q.core.MaxSGE = 63, 7 }, 0},
 		{"too many receives", func(q *request) { q.core.MaxWR = 64 }, syscall.EINVAL},
 		{"too many segments", func(q *request) { q.core.MaxSGE = 8 }, syscall.EINVAL},
-		{"PD", func(q *request) { q.core.PDHandle = 99 }, syscall.EINVAL},
+		{"PD", func(q *request) { q.core.PDHandle = 99 }, syscall.ENOENT},
 		{"signature", func(q *request) { q.udata.Flags = prm.SRQSignature }, syscall.EINVAL},
 		{"reserved 0", func(q *request) { q.udata.Reserved0 = 1 }, syscall.EINVAL},
 		{"reserved 1", func(q *request) { q.udata.Reserved1 = 1 }, syscall.EINVAL},
@@ -280,9 +280,9 @@ func TestSharedErrors(t *testing.T) {
 	requireErrno(t, 0, s.modify(0, 0, 3))
 	require.EqualValues(t, 15, s.limit())
 	none := &rawSRQ{r: r, handle: 99}
-	requireErrno(t, syscall.EINVAL, none.modify(0, 0, 0))
+	requireErrno(t, syscall.ENOENT, none.modify(0, 0, 0))
 	_, _, err = r.write(uapi.CmdQuerySRQ, enc(uapi.QuerySRQ{SRQHandle: 99}), 16, nil, 0)
-	requireErrno(t, syscall.EINVAL, err)
+	requireErrno(t, syscall.ENOENT, err)
 	_, err = none.destroy()
 	requireErrno(t, syscall.ENOENT, err)
 
