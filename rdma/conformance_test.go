@@ -36,14 +36,14 @@ func (l link) pipes(t testing.TB) nettest.MakePipe {
 }
 
 func TestConnConformance(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		nettest.TestConn(t, l.pipes(t))
 	})
 }
 
 // Both the smallest and different sizes on the two sides have to work: the smaller win.
 func TestConnConformanceTiny(t *testing.T) {
-	l := inMemory(t, softnic.Config{})
+	l := anyLink(t)
 	for _, c := range []*Config{&l.dialer, &l.listener} {
 		c.BufferSize, c.Receives, c.Sends = 64, 4, 1
 	}
@@ -51,7 +51,7 @@ func TestConnConformanceTiny(t *testing.T) {
 }
 
 func TestConnConformanceUnequal(t *testing.T) {
-	l := loopback(t, softnic.Config{})
+	l := anyLink(t)
 	l.dialer.BufferSize, l.dialer.Receives, l.dialer.Sends = 100, 5, 2
 	l.listener.BufferSize, l.listener.Receives, l.listener.Sends = 9000, 77, 31
 	nettest.TestConn(t, l.pipes(t))
@@ -79,14 +79,14 @@ func TestConnConformanceForms(t *testing.T) {
 // TLS and yamux on top carry the same bytes. Their own conns are not held to nettest:
 // over TCP they do not pass it either.
 func TestTLS(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		a, b := l.pair(t)
 		testBothWays(t, tls.Client(a, &tls.Config{InsecureSkipVerify: true}), tls.Server(b, selfSigned(t)))
 	})
 }
 
 func TestYamux(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		a, b := l.pair(t)
 		config := yamux.DefaultConfig()
 		config.LogOutput = io.Discard
@@ -118,7 +118,7 @@ func selfSigned(t testing.TB) *tls.Config {
 // What is written on either side arrives on the other, whole and in order, whatever the
 // sizes of the calls.
 func TestBothWays(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		a, b := l.pair(t)
 		testBothWays(t, a, b)
 	})

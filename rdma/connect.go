@@ -8,7 +8,7 @@ import (
 
 	"github.com/farwire/farwire/bootstrap"
 	"github.com/farwire/farwire/conn"
-	"github.com/farwire/farwire/rdma/mlx5/region"
+	"github.com/farwire/farwire/rdma/work"
 )
 
 // dial makes a connection with the listener at the other end of control, which stays
@@ -82,7 +82,7 @@ func (h *handshake) connect(peer bootstrap.Message) (err error) {
 		return refused(bootstrap.CodeEndpoint,
 			fmt.Errorf("device %s at %v cannot reach the peer's at %v", h.port.name, a, b))
 	}
-	if err := h.pair.Connect(region.Local, peer.Endpoint); err != nil {
+	if err := h.pair.Connect(work.Local, peer.Endpoint); err != nil {
 		return refused(bootstrap.CodeEndpoint, fmt.Errorf("device %s: %w", h.port.name, err))
 	}
 	h.conn, err = conn.New(h.pair, conn.Config{

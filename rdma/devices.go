@@ -8,10 +8,6 @@ import (
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// drivers are those that this package has a data path for; devices of earlier ones go
-// first.
-var drivers = []verbs.DriverID{verbs.DriverMLX5}
-
 // finder chooses devices.
 type finder struct {
 	root  string                                     // of /sys and /dev; "" is the system's

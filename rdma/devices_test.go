@@ -114,7 +114,6 @@ func TestChoiceOfActivePort(t *testing.T) {
 
 // Drivers have an order, which goes before that of the kernel and before an active port.
 func TestChoiceByDriver(t *testing.T) {
-	supportRXE(t)
 	f := machineFinder(t, strings.Replace(motley, "port 1 Ethernet ACTIVE\n\tgid 1 v2 198.51.100.4 eth0\n\tdevice mlx5_2",
 		"port 1 Ethernet DOWN\n\tgid 1 v2 198.51.100.4 eth0\n\tdevice mlx5_2", 1))
 	route := between("198.51.100.4", "198.51.100.9")
@@ -139,16 +138,6 @@ func TestChoiceByDriver(t *testing.T) {
 	_, err = f.find(Hardware, route)
 	require.ErrorContains(t, err, refused)
 	require.EqualError(t, f.check(Hardware), "device hardware: no port can be used "+refused)
-}
-
-// supportRXE makes Soft-RoCE one of the drivers, for a test.
-func supportRXE(t *testing.T) {
-	if slices.Contains(drivers, verbs.DriverRXE) {
-		return
-	}
-	before := drivers
-	drivers = append(slices.Clone(drivers), verbs.DriverRXE)
-	t.Cleanup(func() { drivers = before })
 }
 
 func TestRouteInMachine(t *testing.T) {
@@ -211,7 +200,6 @@ func TestRefusals(t *testing.T) {
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			supportRXE(t)
 			c, err := machineFinder(t, test.machine).find("", test.route)
 			require.NoError(t, err)
 			got := make([]string, len(c.Refused))
@@ -256,7 +244,6 @@ func TestNamedDeviceErrors(t *testing.T) {
 		{"no ports", motley, "mlx5_5", "device mlx5_5: no port can be used (refused: mlx5_5 has no ports)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			supportRXE(t)
 			f := machineFinder(t, test.machine)
 			_, err := f.find(test.device, between("198.51.100.4", "198.51.100.9"))
 			require.EqualError(t, err, test.want)

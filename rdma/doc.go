@@ -21,13 +21,13 @@
 //
 //  1. Config.Device, else FARWIRE_DEVICE, decides if it is set: "soft" is the software NIC,
 //     "hardware" goes on with step 3, and any other name is that of an RDMA device, such
-//     as "mlx5_0".
+//     as "mlx5_0" or "rxe0".
 //  2. Both addresses are this machine's: the software NIC. Addresses of this machine
 //     reach only this machine, and no card has a loopback address.
 //  3. The port whose RoCE v2 GID is the local address of the route to the peer, on the
 //     network interface that has this address; on InfiniBand the port whose IPoIB
-//     interface has it. If several have it: an active port before one that is not, and
-//     of several the one the kernel lists first.
+//     interface has it. If several have it: a ConnectX before Soft-RoCE, an active port
+//     before one that is not, and of several the one the kernel lists first.
 //  4. None has it. A device that was named is used nevertheless, with an active port and
 //     the best GID there is: of the route's family, and not link-local. "hardware" is an
 //     error. Otherwise it is the software NIC, which is not fast hardware.

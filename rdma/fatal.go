@@ -1,7 +1,7 @@
 package rdma
 
 import (
-	"github.com/farwire/farwire/rdma/mlx5"
+	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -21,7 +21,7 @@ func (p *port) unwatch(q *pair) {
 // heard is called by the NIC with each asynchronous event. A queue pair that is not to go
 // on is moved to error, in case the NIC has not done so: then all that is posted on it is
 // flushed, and nobody waits in vain. That asks the kernel, so it has a goroutine.
-func (p *port) heard(e mlx5.Event) {
+func (p *port) heard(e nic.Event) {
 	switch e.Type {
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
 	default:

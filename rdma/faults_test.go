@@ -63,7 +63,7 @@ func TestStreamsUnderFaults(t *testing.T) {
 
 // TestPortFlap: a port that comes back before the retries are used up costs time only.
 func TestPortFlap(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachSoftLink(t, softnic.Config{}, func(t *testing.T, l link) {
 		a, b := l.pair(t)
 		for _, m := range []*machine{l.near(), l.far()} {
 			before := l.counters().Timeouts
@@ -85,7 +85,7 @@ func TestPortFlap(t *testing.T) {
 // four times that each.
 func TestPortDown(t *testing.T) {
 	const timeout = 4096 << 14 * time.Nanosecond
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachSoftLink(t, softnic.Config{}, func(t *testing.T, l link) {
 		a, b := l.pair(t)
 		l.near().nic().SetPort(false)
 		began := time.Now()
@@ -122,7 +122,7 @@ func requireReset(t testing.TB, err error) {
 // TestDeviceFatal: the death of a device ends every call that waits for it, and the next
 // connection gets a device that works.
 func TestDeviceFatal(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachSoftLink(t, softnic.Config{}, func(t *testing.T, l link) {
 		for _, m := range []*machine{l.near(), l.far()} {
 			ln := l.listen(t)
 			const conns = 6
@@ -181,7 +181,7 @@ func TestDeviceFatal(t *testing.T) {
 // TestHeldCompletions: deadlines work although the NIC says nothing, and nothing is lost
 // when it speaks again.
 func TestHeldCompletions(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachSoftLink(t, softnic.Config{}, func(t *testing.T, l link) {
 		a, b := l.pair(t)
 		l.near().nic().HoldCompletions()
 		_, err := b.Write([]byte("x"))
@@ -272,7 +272,7 @@ func TestCloseWithHeldCompletions(t *testing.T) {
 // TestPeerThatNeverReads: a Write stands still, says exactly how much it has taken when
 // its deadline ends it, and all of that and what follows arrives.
 func TestPeerThatNeverReads(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		a, b := l.pair(t)
 		sent := make([]byte, 4<<20)
 		rand.NewChaCha8([32]byte{4}).Read(sent)

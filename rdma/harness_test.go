@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"runtime"
 	"sync"
 	"testing"
@@ -52,7 +53,9 @@ func newMachine(t testing.TB, config softnic.Config) *machine {
 	m.opened = func(p *port) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
-		m.nics = append(m.nics, p.soft)
+		if p.soft != nil {
+			m.nics = append(m.nics, p.soft)
+		}
 	}
 	machines.Store(m.ports, m)
 	t.Cleanup(func() {
@@ -134,13 +137,64 @@ func overUDP(t testing.TB, c softnic.Config) link {
 	return link{Config{ports: newMachine(t, a).ports}, Config{ports: newMachine(t, b).ports}}
 }
 
-// links are the ways to join two ends, by name.
+// rxeEnv names a Soft-RoCE device that tests may use, where there is one: make vm.
+const rxeEnv = "FARWIRE_RXE"
+
+// overRXE is a Soft-RoCE device that talks to itself, opened once for each end. No message
+// may meet an end without a receive, and nothing be left in the kernel.
+func overRXE(t testing.TB, _ softnic.Config) link {
+	name := os.Getenv(rxeEnv)
+	notReady, kept := rnrCount(t, name), kernelResources(t)
+	t.Cleanup(func() {
+		require.Equal(t, notReady, rnrCount(t, name), "a message found no receive")
+		require.Equal(t, kept, kernelResources(t))
+	})
+	near, far := newMachine(t, softnic.Config{}), newMachine(t, softnic.Config{})
+	c := Config{Device: name, HandshakeTimeout: time.Minute} // it may be an emulated machine's
+	l := link{c, c}
+	l.dialer.ports, l.listener.ports = near.ports, far.ports
+	return l
+}
+
+// rnrCount is how often a peer's queue pair told a Soft-RoCE device that it has no receive.
+func rnrCount(t testing.TB, device string) string {
+	count, err := os.ReadFile("/sys/class/infiniband/" + device + "/ports/1/hw_counters/rcvd_rnr_err")
+	require.NoError(t, err)
+	return string(count)
+}
+
+// kernelResources is what the kernel counts of the objects of all devices.
+func kernelResources(t testing.TB) string {
+	out, err := exec.Command("rdma", "resource", "show").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return string(out)
+}
+
+// anyLink is a link for tests that do not care: a Soft-RoCE device if there is one.
+func anyLink(t testing.TB) link {
+	if os.Getenv(rxeEnv) != "" {
+		return overRXE(t, softnic.Config{})
+	}
+	return inMemory(t, softnic.Config{})
+}
+
+// links are the ways to join two software NICs, by name.
 var links = map[string]func(testing.TB, softnic.Config) link{
 	"loopback": loopback, "memory": inMemory, "udp": overUDP,
 }
 
-// eachLink runs a test over every kind of link.
-func eachLink(t *testing.T, c softnic.Config, test func(*testing.T, link)) {
+// eachLink runs a test over every kind of link, or, where there is a Soft-RoCE device,
+// over that alone.
+func eachLink(t *testing.T, test func(*testing.T, link)) {
+	if os.Getenv(rxeEnv) != "" {
+		t.Run("rxe", func(t *testing.T) { test(t, overRXE(t, softnic.Config{})) })
+		return
+	}
+	eachSoftLink(t, softnic.Config{}, test)
+}
+
+// eachSoftLink runs a test over every kind of link between software NICs.
+func eachSoftLink(t *testing.T, c softnic.Config, test func(*testing.T, link)) {
 	for name, make := range links {
 		t.Run(name, func(t *testing.T) {
 			if name == "udp" {

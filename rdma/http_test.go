@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -19,8 +20,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/farwire/farwire/rdma/softnic"
 )
 
 // website is an unchanged http.Server behind an RDMA listener.
@@ -90,7 +89,7 @@ func hello(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "hello %s", 
 
 // TestHTTPKeepAlive: one connection carries all requests of a client.
 func TestHTTPKeepAlive(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		site, client := l.website(t, hello, nil), l.client(t)
 		for i := range 200 {
 			require.Equal(t, fmt.Sprintf("hello /%d", i), get(t, client, fmt.Sprintf("%s/%d", site.url, i)))
@@ -153,7 +152,7 @@ func post(client *http.Client, url string, seed byte, n int64, sized bool) error
 }
 
 func TestHTTPBodies(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		site, client := l.website(t, mirror, nil), l.client(t)
 		for i, n := range []int64{0, 1, 16 << 10, 16<<10 + 1, 8 << 20} {
 			require.NoError(t, post(client, site.url, byte(i), n, false), "%d bytes", n)
@@ -163,7 +162,7 @@ func TestHTTPBodies(t *testing.T) {
 }
 
 func TestHTTPParallel(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		site, client := l.website(t, mirror, nil), l.client(t)
 		var wg sync.WaitGroup
 		for i := range 24 {
@@ -183,7 +182,7 @@ func TestHTTPParallel(t *testing.T) {
 // TestHTTPUpgrade: a handler takes its connection over, for which the server has to call
 // off its background read, and both sides speak as they like.
 func TestHTTPUpgrade(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		server := make(chan net.Conn, 1)
 		site := l.website(t, func(w http.ResponseWriter, r *http.Request) {
 			awaitBlocked(t, "backgroundRead", 1)
@@ -236,7 +235,7 @@ func (s stream) Close() error                { return s.ReadWriteCloser.Close() 
 // TestHTTPShutdown: Shutdown ends idle connections, waits for the request under way and
 // lets nobody in meanwhile.
 func TestHTTPShutdown(t *testing.T) {
-	l := inMemory(t, softnic.Config{})
+	l := anyLink(t)
 	entered, leave := make(chan struct{}), make(chan struct{})
 	site := l.website(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/slow" {
@@ -274,7 +273,7 @@ func TestHTTPShutdown(t *testing.T) {
 // TestHTTPCancel: a client that goes away in the middle of a body, of either direction,
 // is noticed by the handler, and the server goes on.
 func TestHTTPCancel(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		gone := make(chan error, 1)
 		site := l.website(t, func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.Path {
@@ -336,7 +335,7 @@ func (c *cancelAfter) Read(p []byte) (int, error) {
 func TestHTTPTimeouts(t *testing.T) {
 	const short = 50 * time.Millisecond
 	t.Run("client", func(t *testing.T) {
-		l := inMemory(t, softnic.Config{})
+		l := anyLink(t)
 		site := l.website(t, func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, nil)
 		client := l.client(t)
 		client.Timeout = short
@@ -345,7 +344,7 @@ func TestHTTPTimeouts(t *testing.T) {
 		require.True(t, os.IsTimeout(err))
 	})
 	t.Run("header", func(t *testing.T) {
-		l := inMemory(t, softnic.Config{})
+		l := anyLink(t)
 		site := l.website(t, hello, func(w *website) { w.ReadHeaderTimeout = short })
 		c := l.dial(t, site.ln)
 		_, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: ")
@@ -355,7 +354,7 @@ func TestHTTPTimeouts(t *testing.T) {
 		require.Empty(t, got, "the server hangs up")
 	})
 	t.Run("idle", func(t *testing.T) {
-		l := inMemory(t, softnic.Config{})
+		l := anyLink(t)
 		site := l.website(t, hello, func(w *website) { w.IdleTimeout = short })
 		c := l.dial(t, site.ln)
 		_, err := io.WriteString(c, "GET /x HTTP/1.1\r\nHost: h\r\n\r\n")
@@ -365,7 +364,7 @@ func TestHTTPTimeouts(t *testing.T) {
 		require.Contains(t, string(got), "hello /x")
 	})
 	t.Run("write", func(t *testing.T) {
-		l := inMemory(t, softnic.Config{})
+		l := anyLink(t)
 		wrote := make(chan error, 1)
 		site := l.website(t, func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.Copy(w, unevenly([32]byte{}, 1<<40))
@@ -377,7 +376,7 @@ func TestHTTPTimeouts(t *testing.T) {
 		require.ErrorIs(t, <-wrote, os.ErrDeadlineExceeded)
 	})
 	t.Run("body", func(t *testing.T) {
-		l := inMemory(t, softnic.Config{})
+		l := anyLink(t)
 		read := make(chan error, 1)
 		site := l.website(t, func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.Copy(io.Discard, r.Body)
@@ -393,8 +392,8 @@ func TestHTTPTimeouts(t *testing.T) {
 // TestHTTPBadClients: http.Serve returns on the first error of Accept, so no client may
 // cause one.
 func TestHTTPBadClients(t *testing.T) {
-	l := loopback(t, softnic.Config{})
-	l.listener.HandshakeTimeout = time.Second
+	l := anyLink(t)
+	l.listener.HandshakeTimeout = cmp.Or(l.listener.HandshakeTimeout, time.Second)
 	site, client := l.website(t, hello, nil), l.client(t)
 	for i := range 30 {
 		c, err := net.Dial("tcp", site.ln.Addr().String())
@@ -423,7 +422,7 @@ func TestHTTPBadClients(t *testing.T) {
 }
 
 func TestHTTPS(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		config := selfSigned(t)
 		site := l.website(t, mirror, func(w *website) {
 			w.ln = tls.NewListener(w.ln, config)
@@ -439,7 +438,7 @@ func TestHTTPS(t *testing.T) {
 
 // TestHTTP2: many requests at once share one connection.
 func TestHTTP2(t *testing.T) {
-	eachLink(t, softnic.Config{}, func(t *testing.T, l link) {
+	eachLink(t, func(t *testing.T, l link) {
 		config := selfSigned(t)
 		site := l.website(t, func(w http.ResponseWriter, r *http.Request) {
 			if r.ProtoMajor != 2 {

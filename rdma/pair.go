@@ -4,57 +4,44 @@ import (
 	"errors"
 
 	"github.com/farwire/farwire/conn"
-	"github.com/farwire/farwire/rdma/mlx5/cq"
-	"github.com/farwire/farwire/rdma/mlx5/qp"
-	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/verbs"
+	"github.com/farwire/farwire/rdma/work"
 )
 
 // pair is a queue pair with a completion queue of its own, as a Conn wants it.
 type pair struct {
-	*qp.Pair
+	queuePair
 	port *port
-	done *cq.Queue
-	got  [16]cq.Completion
+	done completions
+
+	got  [16]work.Completion
+	into [1]work.Segment
 }
 
 var _ conn.Queue = (*pair)(nil)
 
 func newPair(p *port, sends, receives int) (*pair, error) {
-	done, err := cq.New(p.nic, ringSize(sends)+ringSize(receives))
+	q, done, err := p.nic.newPair(sends, receives)
 	if err != nil {
 		return nil, err
 	}
-	q, err := qp.New(done, qp.Config{Sends: sends, Receives: receives})
-	if err != nil {
-		return nil, errors.Join(err, done.Close())
-	}
-	made := &pair{Pair: q, port: p, done: done}
+	made := &pair{queuePair: q, port: p, done: done}
 	p.watch(made)
 	return made, nil
 }
 
-// ringSize is how many entries qp.New makes of n: at least 4, a power of two.
-func ringSize(n int) int {
-	size := 4
-	for size < n {
-		size *= 2
-	}
-	return size
-}
-
 // PostSend implements conn.Queue.
 func (p *pair) PostSend(id uint64, b conn.Buffer, imm uint32) error {
-	if err := p.Post(qp.Entry{Op: qp.SendImm, ID: id, Local: segment(b), Imm: imm, Signaled: true}); err != nil {
+	if err := p.Post(work.Entry{Op: work.SendImm, ID: id, Local: segment(b), Imm: imm, Signaled: true}); err != nil {
 		return err
 	}
-	p.Ring()
-	return nil
+	return p.Ring()
 }
 
 // PostReceive implements conn.Queue.
 func (p *pair) PostReceive(id uint64, b conn.Buffer) error {
-	return p.Receive(id, segment(b))
+	p.into[0] = segment(b)
+	return p.Receive(id, p.into[:]...)
 }
 
 // Poll implements conn.Queue.
@@ -66,10 +53,10 @@ func (p *pair) Poll(c []conn.Completion) (int, error) {
 	return n, err
 }
 
-func completion(d *cq.Completion) conn.Completion {
+func completion(d *work.Completion) conn.Completion {
 	return conn.Completion{
 		ID:      d.ID,
-		Receive: d.Ring == qp.Receives,
+		Receive: d.Ring == work.Receives,
 		Bytes:   d.Bytes,
 		Imm:     d.Imm,
 		HasImm:  d.HasImm,
@@ -90,6 +77,6 @@ func (p *pair) Close() error {
 	return errors.Join(p.Destroy(), p.done.Close())
 }
 
-func segment(b conn.Buffer) region.Segment {
-	return region.Segment{Addr: b.Addr, Length: uint32(len(b.Bytes)), LKey: b.LKey}
+func segment(b conn.Buffer) work.Segment {
+	return work.Segment{Addr: b.Addr, Length: uint32(len(b.Bytes)), LKey: b.LKey}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/farwire/farwire/conn"
 	"github.com/farwire/farwire/rdma/mlx5"
-	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/softnic"
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -33,6 +32,7 @@ func newPorts(soft func() (*softnic.Config, error)) *ports {
 
 type portKey struct {
 	device string
+	driver verbs.DriverID
 	port   uint8
 	addr   netip.Addr
 	netdev string
@@ -43,7 +43,7 @@ type port struct {
 	owner *ports
 	key   portKey
 	name  string
-	nic   *mlx5.NIC
+	nic   card
 	soft  *softnic.NIC // below nic, if it is the software NIC
 
 	mu      sync.Mutex
@@ -62,7 +62,7 @@ func (ps *ports) acquire(device string, r route, log *slog.Logger) (*port, error
 	if err != nil {
 		return nil, err
 	}
-	key := portKey{choice.Device, choice.Port, choice.Addr, choice.NetDev}
+	key := portKey{choice.Device, choice.Driver, choice.Port, choice.Addr, choice.NetDev}
 	ps.mu.Lock()
 	defer ps.mu.Unlock()
 	p := ps.open[key]
@@ -127,7 +127,7 @@ func (ps *ports) openPort(key portKey, soft *softnic.Config) (*port, error) {
 	if soft != nil {
 		err = p.openSoft(soft)
 	} else {
-		p.nic, err = mlx5.Config{Port: key.port, Addr: key.addr, NetDev: key.netdev}.Open(key.device)
+		p.nic, err = openCard(key)
 	}
 	if err != nil {
 		return nil, err
@@ -146,7 +146,9 @@ func (p *port) openSoft(config *softnic.Config) (err error) {
 	file, err := p.soft.Open()
 	if err == nil {
 		gids := func(uint8) ([]verbs.GIDEntry, error) { return p.soft.GIDs(), nil }
-		p.nic, err = mlx5.OpenFile(file, mlx5.Config{GIDs: gids})
+		var n *mlx5.NIC
+		n, err = mlx5.OpenFile(file, mlx5.Config{GIDs: gids})
+		p.nic = mlx5Card{n}
 	}
 	if err != nil {
 		return errors.Join(err, p.soft.Close())
@@ -172,17 +174,7 @@ func (p *port) pool(size int) *conn.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.pools[size] == nil {
-		p.pools[size] = conn.NewPool(conn.PoolConfig{Register: p.register, Size: size})
+		p.pools[size] = conn.NewPool(conn.PoolConfig{Register: p.nic.register, Size: size})
 	}
 	return p.pools[size]
-}
-
-// register makes n bytes of memory for message buffers.
-func (p *port) register(n int) (conn.Slab, error) {
-	mr, err := region.Alloc(p.nic, region.Local, n)
-	if err != nil {
-		return conn.Slab{}, err
-	}
-	s := mr.Local(0, n)
-	return conn.Slab{Mem: mr.Bytes(), Addr: s.Addr, LKey: s.LKey, Free: func() { mr.Close() }}, nil
 }

@@ -67,8 +67,18 @@ func startProcess(t testing.TB, role string, env ...string) *process {
 	return &process{cmd, strings.TrimSpace(line)}
 }
 
-func TestTwoProcesses(t *testing.T) {
+// needProcesses skips where two processes cannot reach each other. They use a Soft-RoCE
+// device if there is one.
+func needProcesses(t *testing.T) {
+	if name := os.Getenv(rxeEnv); name != "" {
+		t.Setenv(DeviceEnv, name)
+		return
+	}
 	needUDP(t)
+}
+
+func TestTwoProcesses(t *testing.T) {
+	needProcesses(t)
 	p := startProcess(t, "echo")
 	c, err := Dial("rdma", p.address)
 	require.NoError(t, err)
@@ -84,7 +94,7 @@ func TestTwoProcesses(t *testing.T) {
 
 // The death of the peer's process ends a blocked Read at once, with what TCP says.
 func TestPeerKilled(t *testing.T) {
-	needUDP(t)
+	needProcesses(t)
 	p := startProcess(t, "silent")
 	c, err := Dial("rdma", p.address)
 	require.NoError(t, err)
@@ -109,7 +119,7 @@ func TestPeerKilled(t *testing.T) {
 
 // A writer whose peer stops reading is blocked; the peer's death frees it.
 func TestPeerKilledWhileWriting(t *testing.T) {
-	needUDP(t)
+	needProcesses(t)
 	p := startProcess(t, "silent")
 	c, err := Dial("rdma", p.address)
 	require.NoError(t, err)

@@ -29,6 +29,9 @@ var (
 type Config struct {
 	// Addr is the IP address that the GID must stand for.
 	Addr netip.Addr
+	// NetDev is the network interface that the GID must be of: the one the device is on,
+	// or a VLAN of it.
+	NetDev string
 	// GIDIndex is the slot of the GID table to use.
 	GIDIndex *int
 
@@ -95,7 +98,7 @@ func OpenFile(file verbs.File, c Config) (*NIC, error) {
 		return nil, err
 	}
 	port, attr, err := nic.NewPort(dev, nic.PortConfig{
-		Number: thePort, Addr: c.Addr, GIDIndex: c.GIDIndex, GIDs: c.GIDs,
+		Number: thePort, Addr: c.Addr, NetDev: c.NetDev, GIDIndex: c.GIDIndex, GIDs: c.GIDs,
 	})
 	if err != nil {
 		return nil, errors.Join(err, dev.Close())

@@ -23,6 +23,7 @@ type suite struct {
 var suites = []suite{
 	{"./rdma/verbs", "^TestKernel"},
 	{"./rdma/rxe", "^TestKernel"},
+	{"./rdma", "^Test(ConnConformance(Unequal)?|TLS|Yamux|BothWays|HTTP.*|PeerThatNeverReads|OpenAndClose|SimultaneousClose|CloseUnderWrite|TwoProcesses|PeerKilled.*)$"},
 	{"./rdma", "^TestKernel"},
 	{"./cmd/farwire", "^TestKernel"},
 }
