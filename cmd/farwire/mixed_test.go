@@ -15,8 +15,7 @@ import (
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// The peer is rdma-core's own example on libmlx5. Each has a NIC of its own, and the
-// packets cross UDP.
+// The peer is rdma-core's own example on libmlx5.
 
 // rounds is how many messages go each way, messageSize the bytes of each, depth the
 // receives posted.
@@ -30,7 +29,7 @@ func TestOurDriverAgainstPingpong(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
 	program := []string{"ibv_rc_pingpong", "-g", "1", "-e", "-n", fmt.Sprint(rounds), "-s", fmt.Sprint(messageSize)}
 	t.Run("we dial", func(t *testing.T) {
-		c, _, said := meet(t, program, true)
+		c, _, said := meet(t, overUDP, program, true)
 		p := newPinger(t)
 		p.tell(c)
 		p.connect(p.hear(c))
@@ -40,7 +39,7 @@ func TestOurDriverAgainstPingpong(t *testing.T) {
 		require.Contains(t, <-said, fmt.Sprintf("%d iters in", rounds))
 	})
 	t.Run("it dials", func(t *testing.T) {
-		c, _, said := meet(t, program, false)
+		c, _, said := meet(t, overUDP, program, false)
 		p := newPinger(t)
 		p.connect(p.hear(c))
 		p.tell(c)
@@ -55,7 +54,7 @@ func TestOurDriverAgainstPingpong(t *testing.T) {
 type pinger struct{ *ours }
 
 func newPinger(t *testing.T) pinger {
-	return pinger{newOurs(t, region.Local, (1+depth)*messageSize, qp.Config{Sends: 4, Receives: depth})}
+	return pinger{newOurs(t, overUDP, region.Local, (1+depth)*messageSize, qp.Config{Sends: 4, Receives: depth})}
 }
 
 // The program's message over TCP: LID, queue pair number, PSN and GID in hexadecimal, and

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -14,10 +16,43 @@ import (
 	"github.com/farwire/farwire/rdma/mlx5/qp"
 	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/softnic"
+	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// ours is the driver of this module against a peer that nobody here wrote, on a NIC of
-// its own: a queue pair and one region.
+// where is a network with a program and our driver on it, each with a NIC of its own.
+type where struct {
+	flags []string                          // the program's run's
+	nic   func(t *testing.T) softnic.Config // ours, once the program runs
+	layer verbs.LinkLayer
+}
+
+// overUDP has the packets cross UDP.
+var overUDP = where{
+	flags: []string{"-nic=link=udp"},
+	nic: func(*testing.T) softnic.Config {
+		return softnic.Config{Network: softnic.NewNetwork(), Link: softnic.LinkUDP}
+	},
+	layer: verbs.LinkEthernet,
+}
+
+// onInfiniBand has this process join the network of the program's run.
+func onInfiniBand(t *testing.T) where {
+	at := networkSocket{path: filepath.Join(t.TempDir(), "net")}
+	return where{
+		flags: []string{"-link=ib", "-network=" + at.path},
+		nic: func(t *testing.T) softnic.Config {
+			cfg := softnic.Config{LinkLayer: verbs.LinkInfiniBand}
+			leave, err := joinNetwork(&cfg, "net", at)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, leave()) })
+			return cfg
+		},
+		layer: verbs.LinkInfiniBand,
+	}
+}
+
+// ours is the driver of this module against a peer that nobody here wrote: a queue pair
+// and one region.
 type ours struct {
 	t      *testing.T
 	done   *cq.Queue
@@ -25,8 +60,9 @@ type ours struct {
 	memory *region.Region
 }
 
-func newOurs(t *testing.T, access region.Access, bytes int, c qp.Config) *ours {
-	soft, err := softnic.New(&softnic.Config{Network: softnic.NewNetwork(), Link: softnic.LinkUDP})
+func newOurs(t *testing.T, w where, access region.Access, bytes int, c qp.Config) *ours {
+	cfg := w.nic(t)
+	soft, err := softnic.New(&cfg)
 	require.NoError(t, err)
 	file, err := soft.Open()
 	require.NoError(t, err)
@@ -63,14 +99,14 @@ func (o *ours) next() cq.Completion {
 }
 
 // goTool runs a program under the tool meanwhile; what it says comes when it has ended.
-func goTool(t *testing.T, program []string) <-chan string {
+func goTool(t *testing.T, w where, program []string) <-chan string {
 	said := make(chan string, 1)
 	ended := make(chan struct{})
 	t.Cleanup(func() { <-ended })
 	go func() {
 		defer close(ended)
 		defer close(said) // also if the run fails the test
-		said <- runTool(t, append([]string{"-nic=link=udp", "--"}, program...)...)
+		said <- runTool(t, append(append(slices.Clone(w.flags), "--"), program...)...)
 	}()
 	return said
 }
@@ -95,10 +131,10 @@ func dialPatiently(t *testing.T, address string) (c net.Conn) {
 
 // meet starts a program that serves or dials at a port of this machine, as its last
 // arguments say, and returns the connection with it.
-func meet(t *testing.T, program []string, weDial bool) (c net.Conn, port string, said <-chan string) {
+func meet(t *testing.T, w where, program []string, weDial bool) (c net.Conn, port string, said <-chan string) {
 	if weDial {
 		port = freePort(t)
-		said = goTool(t, append(program, "-p", port))
+		said = goTool(t, w, append(program, "-p", port))
 		return dialPatiently(t, "127.0.0.1:"+port), port, said
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -106,7 +142,7 @@ func meet(t *testing.T, program []string, weDial bool) (c net.Conn, port string,
 	defer ln.Close()
 	_, port, err = net.SplitHostPort(ln.Addr().String())
 	require.NoError(t, err)
-	said = goTool(t, append(program, "-p", port, "127.0.0.1"))
+	said = goTool(t, w, append(program, "-p", port, "127.0.0.1"))
 	c, err = ln.Accept()
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })

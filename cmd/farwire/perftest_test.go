@@ -44,8 +44,12 @@ func TestOurDriverAgainstPerftest(t *testing.T) {
 		"ib_read_lat":   {(*perfEnd).readAll, (*perfEnd).beRead},
 		"ib_atomic_lat": {(*perfEnd).addAll, (*perfEnd).beAdded},
 	} {
-		t.Run(program+" serves", func(t *testing.T) { playPerftest(t, program, true, play.client) })
-		t.Run(program+" dials", func(t *testing.T) { playPerftest(t, program, false, play.server) })
+		t.Run(program+" serves", func(t *testing.T) { playPerftest(t, overUDP, program, true, play.client) })
+		t.Run(program+" dials", func(t *testing.T) { playPerftest(t, overUDP, program, false, play.server) })
+		if strings.HasSuffix(program, "_bw") {
+			t.Run(program+" serves on InfiniBand", func(t *testing.T) { playPerftest(t, onInfiniBand(t), program, true, play.client) })
+			t.Run(program+" dials on InfiniBand", func(t *testing.T) { playPerftest(t, onInfiniBand(t), program, false, play.server) })
+		}
 	}
 }
 
@@ -72,7 +76,7 @@ const (
 	partSize = (perfSize + 4095) &^ 4095
 )
 
-func playPerftest(t *testing.T, program string, client bool, play func(*perfEnd)) {
+func playPerftest(t *testing.T, w where, program string, client bool, play func(*perfEnd)) {
 	need(t, program)
 	args := []string{program, "-F", "-n", fmt.Sprint(perfRounds)}
 	size := 8
@@ -80,14 +84,14 @@ func playPerftest(t *testing.T, program string, client bool, play func(*perfEnd)
 		size = perfSize
 		args = append(args, "-s", fmt.Sprint(size))
 	}
-	c, port, said := meet(t, args, client)
+	c, port, said := meet(t, w, args, client)
 	require.NoError(t, c.SetDeadline(time.Now().Add(bound)))
 	e := &perfEnd{
-		ours:      newOurs(t, region.RemoteReadWrite, parts*partSize, qp.Config{Sends: 4, Receives: receiveParts}),
-		exchange:  perftest.New(c, client, true),
+		ours:      newOurs(t, w, region.RemoteReadWrite, parts*partSize, qp.Config{Sends: 4, Receives: receiveParts}),
+		exchange:  perftest.New(c, client, w.layer == verbs.LinkEthernet),
 		bandwidth: strings.HasSuffix(program, "_bw"),
 	}
-	e.connect()
+	e.connect(w.layer)
 	e.program = memoryOf(t, program, port)
 	e.swap()
 	e.swap()
@@ -115,17 +119,17 @@ func playPerftest(t *testing.T, program string, client bool, play func(*perfEnd)
 }
 
 // connect meets the program and connects to its queue pair, with the smaller MTU.
-func (e *perfEnd) connect() {
+func (e *perfEnd) connect(layer verbs.LinkLayer) {
 	hello, err := e.exchange.Hello(perftest.Hello{Cycle: 4096, CacheLine: 64, MTU: uint8(verbs.MTU1024)})
 	require.NoError(e.t, err)
 	require.EqualValues(e.t, verbs.MTU4096, hello.MTU)
 	here, err := e.memory.Remote(reachable * partSize)
 	require.NoError(e.t, err)
 	end := e.pair.Endpoint()
-	e.mine = perftest.Record{Reads: 16, QPN: end.QPN, PSN: end.PSN, RKey: here.RKey, Addr: here.Addr, GID: end.GID}
+	e.mine = perftest.Record{LID: end.LID, Reads: 16, QPN: end.QPN, PSN: end.PSN, RKey: here.RKey, Addr: here.Addr, GID: end.GID}
 	e.peer = e.swap()
 	require.NoError(e.t, e.pair.Connect(region.RemoteReadWrite, verbs.Endpoint{
-		LinkLayer: verbs.LinkEthernet, MTU: verbs.MTU1024, QPN: e.peer.QPN, PSN: e.peer.PSN, GID: e.peer.GID,
+		LinkLayer: layer, MTU: verbs.MTU1024, QPN: e.peer.QPN, PSN: e.peer.PSN, LID: e.peer.LID, GID: e.peer.GID,
 	}))
 }
 
