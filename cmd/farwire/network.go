@@ -53,7 +53,10 @@ func networkSocketOf(name string) (networkSocket, error) {
 func (s *settings) networkFlags(flags *flag.FlagSet) {
 	flags.StringVar(&s.network, "network", "", "offer the network to other runs by a `name` or by the path of a socket;\nwithout this by the name "+defaultNetwork+", if no other run does")
 	flags.BoolFunc("join", "be in the network that another run offers; -join=NAME, or a path, if it is not "+defaultNetwork, func(name string) error {
-		if name == "true" { // the flag alone
+		switch name {
+		case "":
+			return errors.New("no name")
+		case "true": // the flag alone
 			name = defaultNetwork
 		}
 		s.join = name

@@ -50,6 +50,10 @@ func TestArgumentErrors(t *testing.T) {
 		"run -impair loss=2 -- true":             "outside 0 to 1",
 		"run -nic seed=1 -impair seed=2 --":      "program is missing",
 		"run -nic seed=1 -impair seed=2 -- true": "twice",
+		"run -join= -- true":                     "no name",
+		"run -join=.x -- true":                   "network name",
+		"run -network .x -- true":                "network name",
+		"run -network x -join -- true":           "offered or joined",
 	} {
 		require.ErrorContains(t, run(t.Context(), strings.Fields(args), io.Discard), want, args)
 	}

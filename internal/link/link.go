@@ -27,7 +27,7 @@ type Link interface {
 	// goroutine to one address stay in order but for impairments.
 	Send(p *Packet)
 	// Flush sends what Send only queued. A sender calls it when it has nothing
-	// more to send for now. No link here queues; a sender calls it all the same.
+	// more to send for now. No link here waits for it; a sender calls it all the same.
 	Flush()
 	// Counters returns what happened so far.
 	Counters() Counters

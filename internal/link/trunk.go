@@ -25,8 +25,8 @@ type Trunk struct {
 	failed error // set when readEnd is closed
 }
 
-// question is what the other end is asked: for an address, by a link that wants it if
-// there is one.
+// question is what the other end is asked about an address. The link is the one that
+// wants it, or nil.
 type question struct{ link *trunkLink }
 
 // answerPatience is how long the other end may take to answer.
@@ -97,6 +97,11 @@ func (t *Trunk) Has(addr netip.Addr) bool {
 func (t *Trunk) ask(kind uint8, addr netip.Addr, l *trunkLink) (answer byte, err error) {
 	t.asking.Lock()
 	defer t.asking.Unlock()
+	select {
+	case <-t.readEnd: // perhaps with an answer that nobody took
+		return 0, t.failed
+	default:
+	}
 	t.mu.Lock()
 	t.asked = &question{l}
 	t.mu.Unlock()
