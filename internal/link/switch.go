@@ -6,8 +6,6 @@ import (
 	"net/netip"
 	"sync"
 	"sync/atomic"
-
-	"github.com/farwire/farwire/internal/roce"
 )
 
 // Switch is a network in memory. A packet is delivered on the sender's goroutine,
@@ -48,7 +46,7 @@ func (s *Switch) join(addr netip.Addr, r Receiver) (*port, error) {
 	if s.lookup(addr) != nil {
 		return nil, ErrAddrInUse
 	}
-	p := &port{net: s, addr: addr, receive: r, gate: newGate()}
+	p := &port{end: newEnd(addr, r), net: s}
 	ports := maps.Clone(*s.ports.Load())
 	ports[addr] = p
 	s.ports.Store(&ports)
@@ -67,20 +65,11 @@ func (s *Switch) lookup(addr netip.Addr) *port { return (*s.ports.Load())[addr] 
 
 // port is a link on a Switch.
 type port struct {
-	net     *Switch
-	addr    netip.Addr
-	receive Receiver
-	gate    gate
-	count   counters
+	end
+	net *Switch
 }
 
 var _ Link = (*port)(nil)
-
-func (p *port) Addr() netip.Addr   { return p.addr }
-func (p *port) MTU() int           { return roce.MaxMTU }
-func (p *port) Get(n int) *Packet  { return Get(n) }
-func (p *port) Flush()             {}
-func (p *port) Counters() Counters { return p.count.snapshot() }
 
 func (p *port) Send(pkt *Packet) {
 	if !pkt.stamp(p.addr) {
@@ -103,15 +92,6 @@ func (p *port) send(pkt *Packet, to *port) {
 	defer to.gate.leave()
 	p.count.countSent(pkt.size())
 	to.deliver(pkt)
-}
-
-func (p *port) deliver(pkt *Packet) {
-	if !pkt.unseal() {
-		p.count.drop(pkt, DropICRC)
-		return
-	}
-	p.count.countReceived(len(pkt.Buf))
-	p.receive(pkt)
 }
 
 func (p *port) Close() error {

@@ -74,7 +74,7 @@ func (t *Trunk) join(addr netip.Addr, r Receiver) (*trunkLink, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &trunkLink{trunk: t, addr: addr, receive: r, gate: newGate()}
+	l := &trunkLink{end: newEnd(addr, r), trunk: t}
 	answer, err := t.ask(frameJoin, addr, l)
 	if err == nil {
 		err = joinError(answer)

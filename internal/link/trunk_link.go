@@ -1,27 +1,14 @@
 package link
 
-import (
-	"net/netip"
-
-	"github.com/farwire/farwire/internal/roce"
-)
+import "net/netip"
 
 // trunkLink is a link that joined a network through a Trunk.
 type trunkLink struct {
-	trunk   *Trunk
-	addr    netip.Addr
-	receive Receiver
-	gate    gate
-	count   counters
+	end
+	trunk *Trunk
 }
 
 var _ Link = (*trunkLink)(nil)
-
-func (l *trunkLink) Addr() netip.Addr   { return l.addr }
-func (l *trunkLink) MTU() int           { return roce.MaxMTU }
-func (l *trunkLink) Get(n int) *Packet  { return Get(n) }
-func (l *trunkLink) Flush()             {}
-func (l *trunkLink) Counters() Counters { return l.count.snapshot() }
 
 func (l *trunkLink) Send(p *Packet) {
 	size := p.size()
@@ -37,15 +24,6 @@ func (l *trunkLink) Send(p *Packet) {
 	default:
 		l.count.countSent(size)
 	}
-}
-
-func (l *trunkLink) deliver(p *Packet) {
-	if !p.unseal() {
-		l.count.drop(p, DropICRC)
-		return
-	}
-	l.count.countReceived(len(p.Buf))
-	l.receive(p)
 }
 
 func (l *trunkLink) Close() error {
