@@ -58,6 +58,16 @@ bench:
 cost:
 	$(GO) run ./internal/cost
 
+# Programs on rdma-core under farwire run; the table of docs/conformance.md.
+.PHONY: conformance rdma-core
+conformance: rdma-core
+	$(GO) run ./internal/gates
+
+RDMA_CORE = libibverbs1 ibverbs-providers libibverbs-dev ibverbs-utils perftest rdma-core python3-pyverbs
+rdma-core:
+	@dpkg-query --show $(RDMA_CORE) >/dev/null 2>&1 && [ -e /usr/share/doc/rdma-core/tests ] || { \
+	  apt-get update -q && DEBIAN_FRONTEND=noninteractive apt-get install -q -y $(RDMA_CORE); }
+
 .PHONY: bench-once
 bench-once:
 	$(GO) test -run '^$$' -bench . -benchtime 1x ./...
