@@ -2,14 +2,11 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -156,47 +153,6 @@ func TestPerftest(t *testing.T) {
 			require.Contains(t, out, "#bytes")
 		})
 	}
-}
-
-// pyverbsTests are rdma-core's own tests, where Debian's python3-pyverbs puts them.
-const pyverbsTests = "/usr/share/doc/rdma-core/tests"
-
-// TestPyverbs runs those of rdma-core's tests whose objects the NIC has.
-func TestPyverbs(t *testing.T) {
-	const python = "/usr/bin/python3"
-	need(t, python)
-	entries, err := os.ReadDir(pyverbsTests)
-	if err != nil && os.Getenv(needVar) == "" {
-		t.Skip(err)
-	}
-	require.NoError(t, err)
-	dir := t.TempDir()
-	for _, e := range entries {
-		unpack(t, filepath.Join(pyverbsTests, e.Name()), filepath.Join(dir, "tests"))
-	}
-	t.Chdir(dir)
-	args := []string{"--", python, "tests/run_tests.py", "--dev", "mlx5_0"}
-	for _, name := range []string{"pd", "mr", "cq", "cqex", "cq_events", "atomic", "fork", "addr", "qp", "qpex", "parent_domain",
-		"relaxed_ordering", "mlx5_cq", "mlx5_uar", "mlx5_raw_wqe"} {
-		args = append(args, "tests.test_"+name)
-	}
-	runTool(t, args...)
-}
-
-// unpack copies a file into a folder, decompressed.
-func unpack(t *testing.T, from, dir string) {
-	t.Helper()
-	b, err := os.ReadFile(from)
-	require.NoError(t, err)
-	name, packed := strings.CutSuffix(filepath.Base(from), ".gz")
-	if packed {
-		r, err := gzip.NewReader(bytes.NewReader(b))
-		require.NoError(t, err)
-		b, err = io.ReadAll(r)
-		require.NoError(t, err)
-	}
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, name), b, 0o644))
 }
 
 // TestPingpongUDP has the two programs on NICs of different processes.
