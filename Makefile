@@ -43,6 +43,7 @@ interop:
 # Tests on real kernels, in virtual machines: all of them, or make vm KERNELS=6.1.
 KERNELS ?= all
 vm:
+	FARWIRE_TEST_VM=1 $(GO) test -count=1 -run TestMachine ./internal/vmtest
 	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS)
 
 # Every fuzz target for a short while, on top of the seeds that `make test` runs.

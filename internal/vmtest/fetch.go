@@ -32,7 +32,7 @@ type Image struct {
 }
 
 // Fetch returns a kernel from the cache, which it downloads first if need be
-// (some 100 MB). Processes may fetch into one cache at a time.
+// (some 100 MB). Several processes may do so at a time.
 func Fetch(ctx context.Context, cache string, k Kernel) (*Image, error) {
 	img := &Image{Kernel: k, dir: filepath.Join(cache, "kernel-"+k.Name)}
 	err := once(img.dir, func(dir string) error { return fetchKernel(ctx, k, dir) })

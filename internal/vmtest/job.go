@@ -71,11 +71,15 @@ func (t tree) copyIn(from, dir string) error {
 		if err != nil {
 			return err
 		}
+		name := dir + "/" + filepath.ToSlash(rel)
+		if _, taken := t[name]; taken {
+			return fmt.Errorf("two files are named %s", rel)
+		}
 		perm := uint32(info.Mode().Perm())
 		if bytes.HasPrefix(data, []byte("#!")) {
 			perm |= 0o111
 		}
-		t.file(dir+"/"+filepath.ToSlash(rel), perm, data)
+		t.file(name, perm, data)
 		return nil
 	})
 }

@@ -1,6 +1,7 @@
 package vmtest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -24,6 +25,7 @@ type machine struct {
 	reports chan plan.Report // closed when there will be no more
 	quit    chan struct{}    // closed by end
 	ended   sync.WaitGroup
+	once    sync.Once // of end
 }
 
 const defaultQEMU = "qemu-system-x86_64"
@@ -112,12 +114,14 @@ func (m *machine) report(ctx context.Context, limit time.Duration) (plan.Report,
 	}
 }
 
-// end ends the machine.
+// end ends the machine, if it has not been ended. Its console is complete then.
 func (m *machine) end() {
-	close(m.quit)
-	_ = m.cmd.Process.Kill() // it may have ended by itself
-	_ = m.cmd.Wait()
-	m.ended.Wait()
+	m.once.Do(func() {
+		close(m.quit)
+		_ = m.cmd.Process.Kill() // it may have ended by itself
+		_ = m.cmd.Wait()
+		m.ended.Wait()
+	})
 }
 
 // A console keeps the end of what a kernel said.
@@ -141,9 +145,9 @@ func (c *console) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// tail is the console's last lines.
+// tail is the console's last lines: a panic with its stack is some fifty.
 func (c *console) tail() []byte {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append([]byte(nil), tail(c.text, 40)...)
+	return bytes.ReplaceAll(tail(c.text, 100), []byte("\r"), nil)
 }

@@ -51,7 +51,7 @@ func (l *moduleList) add(name string) error {
 	}
 	for _, n := range needs {
 		if err := l.add(n); err != nil {
-			return fmt.Errorf("%s: %w", n, err)
+			return fmt.Errorf("it needs %s: %v", n, err) // not fs.ErrNotExist: what is needed is not built in
 		}
 	}
 	l.list = append(l.list, module{name, data})

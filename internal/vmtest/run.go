@@ -80,6 +80,7 @@ func runOnce(ctx context.Context, cfg *Config, initramfs string) (results []Resu
 		r, err := m.report(ctx, limit)
 		if err != nil {
 			unfinished(results, up)
+			m.end() // or its last words may be on their way
 			return results, up, fmt.Errorf("kernel %s: %w: %w; its console ends:\n%s", cfg.Kernel.Version, ErrGuest, err, m.console.tail())
 		}
 		switch r.Event {

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farwire/farwire/internal/vmtest"
+)
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	results := []vmtest.Result{
+		{Name: "./good", Output: []byte("--- PASS: TestA\n    --- SKIP: TestA/b\n--- SKIP: TestC\n"), Elapsed: 1234 * time.Millisecond},
+		{Name: "./bad", Status: 2, Output: []byte("why\n")},
+		{Name: "./worse", Status: -1, Err: errors.New("did not run")},
+	}
+	var b bytes.Buffer
+	require.Equal(t, 2, (&options{}).print(&b, results))
+	require.Equal(t, `  ./good   ok                     1.23s  1 passed, 2 skipped, 0 failed
+  ./bad    FAILED: exit status 2  0s     
+  ./worse  FAILED: did not run    0s     
+---- ./bad
+why
+----
+---- ./worse
+----
+`, b.String())
+	b.Reset()
+	(&options{verbose: true}).print(&b, results[:1])
+	require.Contains(t, b.String(), "---- ./good\n--- PASS")
+}
+
+func TestArguments(t *testing.T) {
+	t.Parallel()
+	o, jobs, err := parse([]string{"-kernels", "6.1", "-cpus", "1", "./rdma/verbs", "x.sh"})
+	require.NoError(t, err)
+	require.Equal(t, "6.1", o.kernels)
+	require.Equal(t, 1, o.config.CPUs)
+	require.Equal(t, []string{"./rdma/verbs", "x.sh"}, jobs)
+	require.ErrorContains(t, run(t.Context(), []string{"-kernels", "2.4"}), "2.4")
+	require.ErrorContains(t, run(t.Context(), []string{"-need", "-qemu", "no-such-emulator"}), "no-such-emulator")
+	require.NoError(t, run(t.Context(), []string{"-need=false", "-qemu", "no-such-emulator"}), "skipped")
+}
