@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/farwire/farwire/rdma/mlx5/cq"
 	"github.com/farwire/farwire/rdma/mlx5/qp"
@@ -15,11 +16,16 @@ func (d *driver) operations() []operation {
 	sent := func(calls int) error { return d.drain(d.sends, calls) }
 	return []operation{
 		{empty, 1, 64, nothing, func() {}, nothing},
-		{"post", 1, 64, nothing, d.post(), sent},
-		{"post-32", batch, 4, nothing, d.postBatch(), sent},
-		{"post-inline", 1, 64, nothing, d.postInline(), sent},
+		{"post", 1, 64, nothing, d.post(d.sendEntry()), sent},
+		{"post" + other, 1, 64, nothing, d.submit(d.sendEntry()), sent},
+		{"post-32", batch, 4, nothing, d.post(d.writes()...), sent},
+		{"post-32" + other, batch, 4, nothing, d.submit(d.writes()...), sent},
+		{"post-inline", 1, 64, nothing, d.post(d.inlineEntry()), sent},
+		{"post-inline" + other, 1, 64, nothing, d.submit(d.inlineEntry()), sent},
 		{"receive", 1, 64, nothing, d.postReceives(1), d.received},
+		{"receive" + other, 1, 64, nothing, d.receiveAll(1), d.received},
 		{"receive-32", batch, 4, nothing, d.postReceives(batch), d.receivedBatch},
+		{"receive-32" + other, batch, 4, nothing, d.receiveAll(batch), d.receivedBatch},
 		{"poll-send", 1, 64, d.completeSends(1), d.poll(d.sends, 1), d.polledSends(1)},
 		{"poll-send-16", polled, 8, d.completeSends(polled), d.poll(d.sends, polled), d.polledSends(polled)},
 		{"poll-receive", 1, 64, d.completeReceives(1), d.poll(d.receives, 1), d.polledReceives(1)},
@@ -30,42 +36,48 @@ func (d *driver) operations() []operation {
 // empty is the name of the operation that does nothing.
 const empty = "empty"
 
-func (d *driver) post() func() {
-	e := qp.Entry{Op: qp.Send, Local: d.mr.Local(0, message), Signaled: true}
-	return func() {
-		if err := d.pair.Post(e); err != nil {
-			d.failed = err
-		}
-		d.pair.Ring()
-	}
+func (d *driver) sendEntry() qp.Entry {
+	return qp.Entry{Op: qp.Send, Local: d.mr.Local(0, message), Signaled: true}
 }
 
-// postBatch posts WRITEs, the last of them signaled, with one doorbell.
-func (d *driver) postBatch() func() {
+func (d *driver) inlineEntry() qp.Entry {
+	return qp.Entry{Op: qp.Send, Inline: d.mr.Bytes()[:message], Signaled: true}
+}
+
+// writes are WRITEs, the last of them signaled.
+func (d *driver) writes() []qp.Entry {
 	target, _ := d.mr.Remote(0)
-	e := qp.Entry{Op: qp.Write, Local: d.mr.Local(0, message), Remote: target}
-	last := e
-	last.Signaled = true
+	w := slices.Repeat([]qp.Entry{{Op: qp.Write, Local: d.mr.Local(0, message), Remote: target}}, batch)
+	w[batch-1].Signaled = true
+	return w
+}
+
+// post posts entries one by one, and rings once.
+func (d *driver) post(entries ...qp.Entry) func() {
 	return func() {
-		for range batch - 1 {
-			if err := d.pair.Post(e); err != nil {
+		for i := range entries {
+			if err := d.pair.Post(entries[i]); err != nil {
 				d.failed = err
 			}
 		}
-		if err := d.pair.Post(last); err != nil {
-			d.failed = err
-		}
 		d.pair.Ring()
 	}
 }
 
-func (d *driver) postInline() func() {
-	e := qp.Entry{Op: qp.Send, Inline: d.mr.Bytes()[:message], Signaled: true}
+func (d *driver) submit(entries ...qp.Entry) func() {
 	return func() {
-		if err := d.pair.Post(e); err != nil {
+		if _, err := d.pair.Submit(entries); err != nil {
 			d.failed = err
 		}
-		d.pair.Ring()
+	}
+}
+
+func (d *driver) receiveAll(n int) func() {
+	buffers := slices.Repeat([]qp.Buffer{{ID: 1, Into: d.mr.Local(0, message)}}, n)
+	return func() {
+		if _, err := d.pair.ReceiveAll(buffers); err != nil {
+			d.failed = err
+		}
 	}
 }
 

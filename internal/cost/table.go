@@ -39,46 +39,54 @@ var rows = []struct{ operation, text string }{
 	{"poll-receive-16", "poll 16 of them: each"},
 }
 
-// newer marks operations by the newer of libibverbs' interfaces, where there is one.
-const newer = "/ex"
+// other marks operations by the second of a library's interfaces, where it has one:
+// libibverbs' newer one, and Go's for lists.
+const other = "/ex"
 
-// figures are those of one operation in one mode.
-type figures struct{ old, ex, ours float64 } // ex is NaN where there is none
+// figures are those of one operation in one mode; NaN where there is none.
+type figures struct{ old, newer, each, lists float64 }
 
 func (r results) figures(mode, operation string) (figures, error) {
 	old, ok := r[key{"libmlx5", mode, operation}]
-	ours, ok2 := r[key{"Go", mode, operation}]
+	each, ok2 := r[key{"Go", mode, operation}]
 	if !ok || !ok2 {
 		return figures{}, fmt.Errorf("%s was not measured (%s)", operation, mode)
 	}
-	ex, ok := r[key{"libmlx5", mode, operation + newer}]
-	if !ok {
-		ex = math.NaN()
-	}
-	return figures{old, ex, ours}, nil
+	return figures{old, r.other("libmlx5", mode, operation), each, r.other("Go", mode, operation)}, nil
 }
 
-// ratio is how much more ours is than the lesser of libmlx5's.
-func (f figures) ratio() float64 {
-	if f.ex < f.old {
-		return f.ours / f.ex
+func (r results) other(who, mode, operation string) float64 {
+	if v, ok := r[key{who, mode, operation + other}]; ok {
+		return v
 	}
-	return f.ours / f.old
+	return math.NaN()
+}
+
+// ratio is how much the lesser of Go's is of the lesser of libmlx5's.
+func (f figures) ratio() float64 { return lesser(f.each, f.lists) / lesser(f.old, f.newer) }
+
+func lesser(a, b float64) float64 {
+	if b < a {
+		return b
+	}
+	return a
 }
 
 func (f figures) String() string {
-	ex := "-"
-	if !math.IsNaN(f.ex) {
-		ex = fmt.Sprintf("%.1f", f.ex)
+	cell := func(v float64) string {
+		if math.IsNaN(v) {
+			return "-"
+		}
+		return fmt.Sprintf("%.1f", v)
 	}
-	return fmt.Sprintf("%.1f\t%s\t%.1f\t%.2f", f.old, ex, f.ours, f.ratio())
+	return fmt.Sprintf("%s\t%s\t%s\t%s\t%.2f", cell(f.old), cell(f.newer), cell(f.each), cell(f.lists), f.ratio())
 }
 
 // print writes the table.
 func (r results) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\tinstructions\t\t\t\t|\tnanoseconds\t\t\t\t")
-	fmt.Fprintln(w, "\tlibmlx5\tnewer\tGo\tratio\t|\tlibmlx5\tnewer\tGo\tratio\t")
+	fmt.Fprintln(w, "\tinstructions\t\t\t\t\t|\tnanoseconds\t\t\t\t\t")
+	fmt.Fprintln(w, "\tlibmlx5\tnewer\tGo\tlists\tratio\t|\tlibmlx5\tnewer\tGo\tlists\tratio\t")
 	for _, row := range rows {
 		count, err := r.figures("count", row.operation)
 		if err != nil {
@@ -94,6 +102,7 @@ func (r results) print(out io.Writer) error {
 		return err
 	}
 	_, err := fmt.Fprintln(out, "\nlibmlx5: ibv_post_send, ibv_post_recv, ibv_poll_cq; newer: ibv_wr_*, ibv_start_poll."+
-		"\nratio: Go to the lesser of libmlx5's. Instructions are exact; nanoseconds are the least of many rounds.")
+		"\nGo: Post and Ring, Receive, Poll; lists: Submit, ReceiveAll."+
+		"\nratio: the lesser of Go's to the lesser of libmlx5's. Instructions are exact; nanoseconds are the least of many rounds.")
 	return err
 }

@@ -45,7 +45,7 @@ func (r *receiver) post(id uint64, into []work.Segment) error {
 	case r.ledger == nil:
 		return work.ErrNoReceives
 	}
-	segments, bytes, err := r.bounds.CheckReceive(into)
+	segments, bytes, err := r.bounds.CheckReceive(work.Segment{}, into)
 	if err != nil {
 		return err
 	}

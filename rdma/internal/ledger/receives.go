@@ -31,9 +31,16 @@ func (r *Receives) Index() uint32 { return r.posted.Load() }
 // told of it afterwards. The poster has seen Room > 0.
 func (r *Receives) Open(id uint64) {
 	n := r.posted.Load()
-	r.ids[n&r.mask()] = id
-	r.posted.Store(n + 1)
+	r.Note(n, id)
+	r.OpenTo(n + 1)
 }
+
+// Note writes down the receive at a free-running index, which is Index or one of those
+// after it that there is Room for. OpenTo follows.
+func (r *Receives) Note(index uint32, id uint64) { r.ids[index&r.mask()] = id }
+
+// OpenTo lets the poller see the receives noted before index, as Open does.
+func (r *Receives) OpenTo(index uint32) { r.posted.Store(index) }
 
 // Retire frees the oldest receive if counter, as a completion has it, names
 // that one, and returns its identifier. Any other counter is false and frees

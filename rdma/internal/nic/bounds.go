@@ -16,29 +16,22 @@ type Bounds struct {
 	Atomics         bool
 }
 
+// Plain reports whether e is an entry that most are like and that can be posted: it moves
+// one segment or none. There is more to be looked at in others, which Check does.
+func (b *Bounds) Plain(e *work.Entry) bool {
+	return e.Op-work.Send <= work.Read-work.Send && !e.Solicited && e.Inline == nil && len(e.Locals) == 0 && e.Local.Length <= b.Message
+}
+
 // Check counts the segments of e that are not empty, and the bytes that it moves.
 // It is the error of an entry that cannot be posted.
 func (b *Bounds) Check(e *work.Entry) (segments int, bytes uint32, err error) {
 	segments, n := measure(e.Local.Length, e.Locals)
-	switch {
-	case e.Op < work.Send || e.Op > work.Read || e.Solicited:
-	case e.Inline == nil && n <= uint64(b.Message) && segments <= b.SendSegments && (e.Op != work.Read || segments <= b.ReadSegments):
-		return segments, uint32(n), nil // as most are
-	case segments == 0 && e.Op != work.Read && len(e.Inline) <= b.Inline:
-		return 0, uint32(len(e.Inline)), nil
-	}
-	return b.look(e, segments, n)
-}
-
-// look is Check for the entries that are no plain ones.
-func (b *Bounds) look(e *work.Entry, segments int, n uint64) (int, uint32, error) {
 	if e.Op < work.Send || e.Op > work.FetchAdd {
 		return 0, 0, work.ErrOp
 	}
 	if e.Solicited && e.Op != work.Send && e.Op != work.SendImm && e.Op != work.WriteImm {
 		return 0, 0, work.ErrEntry
 	}
-	var err error
 	switch {
 	case e.Local.Outside() || slices.ContainsFunc(e.Locals, work.Segment.Outside):
 		err = work.ErrRange
@@ -81,12 +74,12 @@ func (b *Bounds) checkInline(e *work.Entry, segments int) error {
 }
 
 // CheckReceive is Check for a receive.
-func (b *Bounds) CheckReceive(into []work.Segment) (segments int, bytes uint32, err error) {
-	segments, n := measure(0, into)
+func (b *Bounds) CheckReceive(first work.Segment, rest []work.Segment) (segments int, bytes uint32, err error) {
+	segments, n := measure(first.Length, rest)
 	switch {
 	case n <= uint64(b.Message) && segments <= b.ReceiveSegments:
 		return segments, uint32(n), nil
-	case slices.ContainsFunc(into, work.Segment.Outside):
+	case first.Outside() || slices.ContainsFunc(rest, work.Segment.Outside):
 		err = work.ErrRange
 	case n > uint64(b.Message):
 		err = work.ErrTooLong

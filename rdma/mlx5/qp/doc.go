@@ -10,5 +10,6 @@
 // its peer's.
 //
 // Posting writes entries into the ring; Ring hands them to the NIC, all at once.
-// Neither allocates or makes a system call.
+// Submit does both for a list of entries, and ReceiveAll posts a list of receives, at
+// less than the cost of one by one. None allocates or makes a system call.
 package qp

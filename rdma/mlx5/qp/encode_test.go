@@ -183,13 +183,16 @@ func TestReceiveBytes(t *testing.T) {
 				mem.Bytes()[i] = 0xee // stale bytes of an earlier lap
 			}
 			r := &receiver{ledger: ledger.NewReceives(2, 2), bounds: &nic.Bounds{ReceiveSegments: 2, Message: 1 << 30},
-				ring: mem.Bytes()[:64], shift: 5, record: record}
-			require.NoError(t, r.post(1, nil))
-			require.NoError(t, r.post(2, test.into))
+				ring: hostmem.Split[[2]uint64](mem.Bytes()[:64]), stride: 2, record: record}
+			n, err := r.post([]Buffer{{ID: 1}, {ID: 2, More: test.into}, {ID: 3}})
+			require.ErrorIs(t, err, ErrRoom)
+			require.Equal(t, 2, n)
 			want := unhex(t, test.want)
 			require.Equal(t, want, mem.Bytes()[32:][:len(want)])
 			require.Equal(t, []byte{0, 0, 0, 2}, mem.Bytes()[64:68], "the record counts receives, big endian")
-			require.ErrorIs(t, r.post(3, nil), ErrRoom)
+			n, err = r.post([]Buffer{{ID: 3}})
+			require.ErrorIs(t, err, ErrRoom)
+			require.Zero(t, n)
 		})
 	}
 }

@@ -154,7 +154,7 @@ func (p *Pair) open(g geometry) {
 	}
 	p.receive = receiver{
 		err: ErrNotConnected, ledger: p.ledger.Receives, bounds: &p.bounds,
-		ring: memory[:g.receiveBytes()], shift: g.shift, record: p.record.Words[prm.RecordReceive],
+		ring: hostmem.Split[[2]uint64](memory[:g.receiveBytes()]), stride: 1 << g.shift / prm.Unit, record: p.record.Words[prm.RecordReceive],
 	}
 }
 

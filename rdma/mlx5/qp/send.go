@@ -48,14 +48,36 @@ func (p *Pair) Ring() {
 	s.mu.Unlock()
 }
 
+// Submit is Post for each of entries in turn, and then Ring, at less than the cost of as
+// many calls. It stops at the first that cannot be posted, rings for those before, and
+// returns how many those are and why the next was not posted. Others' entries do not come
+// in between.
+func (p *Pair) Submit(entries []Entry) (n int, err error) {
+	s := &p.send
+	s.mu.Lock()
+	for n < len(entries) {
+		if err = s.post(&entries[n]); err != nil {
+			break
+		}
+		n++
+	}
+	if s.waiting > 0 && s.err == nil {
+		s.tell()
+	}
+	s.mu.Unlock()
+	return n, err
+}
+
 // post encodes e at the end of the ring. The control segment comes last: it says how
 // long the entry is.
 func (s *sender) post(e *Entry) error {
 	if s.err != nil {
 		return s.err
 	}
-	if _, _, err := s.bounds.Check(e); err != nil {
-		return err
+	if !s.bounds.Plain(e) {
+		if _, _, err := s.bounds.Check(e); err != nil {
+			return err
+		}
 	}
 	if s.ledger.Room() == 0 {
 		return ErrRoom
