@@ -74,16 +74,58 @@ func (s *sender) post(e *Entry) error {
 	if s.err != nil {
 		return s.err
 	}
-	if !s.bounds.Plain(e) {
-		if _, _, err := s.bounds.Check(e); err != nil {
+	if s.ledger.Room() == 0 {
+		return s.full(e)
+	}
+	block, units := s.ledger.Block(), uint32(1)
+	w := s.ring.block(block)
+	switch plain := s.bounds.Plain(e); {
+	case plain && hasRemote(e.Op): // what is plain fits a block
+		w[2], w[3] = prm.RemoteWords(e.Remote.Addr, e.Remote.RKey)
+		units = 2
+		if d := &e.Local; d.Length > 0 {
+			w[4], w[5] = prm.DataWords(d.Addr, d.LKey, d.Length)
+			units = 3
+		}
+	case plain:
+		if d := &e.Local; d.Length > 0 {
+			w[2], w[3] = prm.DataWords(d.Addr, d.LKey, d.Length)
+			units = 2
+		}
+	case s.bounds.PlainInline(e):
+		if hasRemote(e.Op) {
+			w[2], w[3] = prm.RemoteWords(e.Remote.Addr, e.Remote.RKey)
+			units = 2
+		}
+		units += s.ring.putInline(block*prm.BlockUnits+units, e.Inline)
+	default:
+		var err error
+		if units, err = s.write(block, e); err != nil {
 			return err
 		}
 	}
-	if s.ledger.Room() == 0 {
-		return ErrRoom
+	w[0], w[1] = prm.CtrlWords(opcodes[e.Op&7], uint16(block), s.qpn, uint8(units), flags(e), imm(e))
+	s.last, s.units = block, units
+	s.ledger.Open(ledger.Entry{ID: e.ID, Op: uint8(e.Op)}, (units+prm.BlockUnits-1)/prm.BlockUnits)
+	s.waiting++
+	return nil
+}
+
+// full is why e is not posted to a ring without room.
+func (s *sender) full(e *Entry) error {
+	if _, _, err := s.bounds.Check(e); err != nil {
+		return err
 	}
-	block, ring := s.ledger.Block(), &s.ring
-	start := block * prm.BlockUnits
+	return ErrRoom
+}
+
+// write encodes what follows the control segment of any entry, if it may be posted, and
+// returns the entry's units.
+func (s *sender) write(block uint32, e *Entry) (units uint32, err error) {
+	if _, _, err := s.bounds.Check(e); err != nil {
+		return 0, err
+	}
+	start, ring := block*prm.BlockUnits, &s.ring
 	end := start + 1
 	if hasRemote(e.Op) {
 		u := ring.unit(end)
@@ -92,26 +134,13 @@ func (s *sender) post(e *Entry) error {
 	}
 	switch {
 	case isAtomic(e.Op):
-		ring.putAtomic(end, e)
-		end += 2
+		end = ring.putAtomic(end, e)
 	case e.Inline != nil:
-		end = ring.putInline(end, e.Inline)
+		end += ring.putInline(end, e.Inline)
 	default:
-		if e.Local.Length > 0 {
-			u := ring.unit(end)
-			u[0], u[1] = prm.DataWords(e.Local.Addr, e.Local.LKey, e.Local.Length)
-			end++
-		}
-		if len(e.Locals) > 0 {
-			end = ring.putData(end, e.Locals)
-		}
+		end = ring.putData(end, e.Local, e.Locals)
 	}
-	s.last, s.units = block, end-start
-	u := ring.unit(start)
-	u[0], u[1] = prm.CtrlWords(opcodes[e.Op&7], uint16(block), s.qpn, uint8(end-start), flags(e), imm(e))
-	s.ledger.Open(ledger.Entry{ID: e.ID, Op: uint8(e.Op)}, (end-start+prm.BlockUnits-1)/prm.BlockUnits)
-	s.waiting++
-	return nil
+	return end - start, nil
 }
 
 // tell rings the doorbell for the entries that wait. A single entry that fits a
@@ -120,9 +149,10 @@ func (s *sender) tell() {
 	s.ledger.HandOver()
 	counter := prm.BE32(s.ledger.Block() & 0xffff)
 	if s.waiting == 1 && s.units > 1 && s.units*prm.Unit <= s.bell.Copies() {
-		s.bell.Copy(s.record, counter, s.ring.entry(s.last, (s.units+prm.BlockUnits-1)/prm.BlockUnits))
+		n := (s.units + prm.BlockUnits - 1) / prm.BlockUnits
+		s.bell.Copy(s.record, counter, s.ring.entry(s.last, n), n)
 	} else {
-		s.bell.Ring(s.record, counter, s.ring.unit(s.last * prm.BlockUnits)[0])
+		s.bell.Ring(s.record, counter, s.ring.block(s.last)[0])
 	}
 	s.waiting = 0
 }

@@ -63,14 +63,15 @@ func (b *Bell) Ring(record *uint32, be uint32, doorbell uint64) {
 	}
 }
 
-// Copy is Ring with a whole entry, no longer than Copies.
-func (b *Bell) Copy(record *uint32, be uint32, entry [][prm.Block]byte) {
+// Copy is Ring with a whole entry, no longer than Copies: the n blocks in a row, at least
+// one, of which entry is the first.
+func (b *Bell) Copy(record *uint32, be uint32, entry *[prm.Block]byte, n uint32) {
 	if b.mu != nil {
 		b.mu.Lock()
 	}
 	h := b.turn()
-	blocks := h.blocks[:len(entry)]
-	mmio.BlueFlame(record, be, &blocks[0], &entry[0], uint32(len(entry)))
+	_ = h.blocks[n-1]
+	mmio.BlueFlame(record, be, &h.blocks[0], entry, n)
 	if b.wake != nil {
 		b.wake(h.offset)
 	}

@@ -93,13 +93,13 @@ func TestBellCopy(t *testing.T) {
 	}
 	blocks := hostmem.Split[[prm.Block]byte](ring)
 	b := NewBell(verbs.NewPage(mem, nil, nil), 0, 0, 512)
-	b.Copy(hostmem.Word32(record), prm.BE32(7), blocks[1:3])
+	b.Copy(hostmem.Word32(record), prm.BE32(7), &blocks[1], 2)
 	require.Equal(t, ring[64:192], mem[0x800:0x880])
 	require.Equal(t, make([]byte, 128), mem[0x880:0x900], "whole blocks and no more")
 	require.EqualValues(t, 7, binary.BigEndian.Uint32(record))
-	b.Copy(hostmem.Word32(record), prm.BE32(8), blocks[:1])
+	b.Copy(hostmem.Word32(record), prm.BE32(8), &blocks[0], 1)
 	require.Equal(t, ring[:64], mem[0x900:0x940])
-	require.Panics(t, func() { b.Copy(hostmem.Word32(record), prm.BE32(9), blocks[:0]) })
+	require.Panics(t, func() { b.Copy(hostmem.Word32(record), prm.BE32(9), &blocks[0], 1000) })
 }
 
 // Queue pairs that share a register take turns; the race detector watches the
@@ -115,7 +115,7 @@ func TestSharedBell(t *testing.T) {
 		wg.Go(func() {
 			for range 1000 {
 				b.Ring(hostmem.Word32(record), 1, 2)
-				b.Copy(hostmem.Word32(record), 1, ring)
+				b.Copy(hostmem.Word32(record), 1, &ring[0], 1)
 			}
 		})
 	}
@@ -227,7 +227,7 @@ func BenchmarkRing(b *testing.B) {
 	b.Run("BlueFlame 64", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			bell.Copy(record, 1, ring[:1])
+			bell.Copy(record, 1, &ring[0], 1)
 		}
 	})
 }
