@@ -64,6 +64,11 @@ func newOurs(t *testing.T, w where, access region.Access, bytes int, c qp.Config
 	cfg := w.nic(t)
 	soft, err := softnic.New(&cfg)
 	require.NoError(t, err)
+	return newOursOn(t, soft, access, bytes, c)
+}
+
+// newOursOn is newOurs on a NIC, which it closes at the end.
+func newOursOn(t *testing.T, soft *softnic.NIC, access region.Access, bytes int, c qp.Config) *ours {
 	file, err := soft.Open()
 	require.NoError(t, err)
 	nic, err := mlx5.OpenFile(file, mlx5.Config{})

@@ -46,7 +46,8 @@ network of the first, in another terminal, for as long as the first runs:
 	farwire run -join -- ibv_rc_pingpong -g 0 localhost
 
 With -nic link=udp the NICs of a run also reach those of others, here and on other
-machines, by UDP.
+machines, by UDP. With -nic pcap=FILE every packet is written to a file that
+Wireshark opens.
 
 `
 

@@ -32,6 +32,10 @@ type Packet struct {
 	// bytes. A sender may shorten it, and lengthen it up to MaxSize.
 	Buf []byte
 
+	// Of a received packet, as it was over UDP on IPv4; else what our links send.
+	id          uint16 // identification
+	mayFragment bool
+
 	sealed bool // Buf ends with an ICRC, to be checked by whoever delivers it
 	pooled bool
 	store  [storeSize]byte
@@ -49,7 +53,7 @@ var pool = sync.Pool{New: func() any { return new(Packet) }}
 func Get(n int) *Packet {
 	p := pool.Get().(*Packet)
 	p.Src, p.Dst, p.SrcPort, p.TClass, p.Global = netip.Addr{}, netip.Addr{}, 0, 0, false
-	p.sealed, p.pooled = false, false
+	p.id, p.mayFragment, p.sealed, p.pooled = 0, false, false, false
 	p.Buf = p.store[:n]
 	return p
 }
@@ -82,15 +86,16 @@ func (p *Packet) size() int {
 // clone returns a copy, sealed if p is.
 func (p *Packet) clone() *Packet {
 	c := Get(0)
-	c.Src, c.Dst, c.SrcPort, c.TClass, c.Global, c.sealed = p.Src, p.Dst, p.SrcPort, p.TClass, p.Global, p.sealed
+	c.Src, c.Dst, c.SrcPort, c.TClass, c.Global = p.Src, p.Dst, p.SrcPort, p.TClass, p.Global
+	c.id, c.mayFragment, c.sealed = p.id, p.mayFragment, p.sealed
 	c.Buf = c.store[:copy(c.store[:], p.Buf)]
 	return c
 }
 
-// path is what the ICRC covers of a packet that a link of ours sent:
-// identification 0, don't fragment.
+// path is what the ICRC covers of a packet. That of one that a link of ours sent has
+// identification 0 and don't fragment.
 func (p *Packet) path() roce.Path {
-	return roce.Path{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, DstPort: roce.Port}
+	return roce.Path{Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, DstPort: roce.Port, ID: p.id, MayFragment: p.mayFragment}
 }
 
 // seal appends the ICRC of a stamped packet.

@@ -14,7 +14,7 @@ func TestGetGivesACleanPacket(t *testing.T) {
 		p := Get(MaxSize)
 		require.Len(t, p.Buf, MaxSize)
 		require.Equal(t, Packet{Buf: p.Buf, store: p.store, oob: p.oob}, *p)
-		p.Src, p.Dst, p.SrcPort, p.TClass, p.sealed = alice, bob, 1, 2, true
+		p.Src, p.Dst, p.SrcPort, p.TClass, p.id, p.mayFragment, p.sealed = alice, bob, 1, 2, 3, true, true
 		p.Release()
 	}
 	require.Panics(t, func() { Get(-1) })

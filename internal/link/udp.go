@@ -148,6 +148,7 @@ func (u *udp) arrive(p *Packet, n int) {
 		u.count.drop(p, DropICRC)
 		return
 	}
+	p.id, p.mayFragment = path.ID, path.MayFragment
 	p.trim()
 	u.count.countReceived(len(p.Buf))
 	u.receive(p)

@@ -46,6 +46,8 @@ func ConfigFromEnv() (*Config, error) {
 //	pin=BYTES       memory one open file may pin
 //	trace=FILE      a file, without commas in its name, to whose end a trace is
 //	                written: see Config.TraceFile
+//	pcap=FILE       a file, without commas in its name, that packets are captured
+//	                in: see Config.PcapFile
 //	seed=N          seed of the faults
 //	loss=P          probability that a packet is lost, 0 to 1
 //	dup=P           probability that a packet arrives twice
@@ -92,13 +94,7 @@ func ParseConfig(s string) (*Config, error) {
 type setting func(c *Config, v string) error
 
 var settings = map[string]setting{
-	"name": func(c *Config, v string) error {
-		if v == "" {
-			return fmt.Errorf("empty name")
-		}
-		c.Name = v
-		return nil
-	},
+	"name": text(func(c *Config) *string { return &c.Name }),
 	"layer": oneOf([]string{"eth", "ib"}, func(c *Config, i int) {
 		c.LinkLayer = []verbs.LinkLayer{verbs.LinkEthernet, verbs.LinkInfiniBand}[i]
 	}),
@@ -127,13 +123,8 @@ var settings = map[string]setting{
 		c.Limits.PinnedBytes = n
 		return nil
 	},
-	"trace": func(c *Config, v string) error {
-		if v == "" {
-			return fmt.Errorf("empty name")
-		}
-		c.TraceFile = v
-		return nil
-	},
+	"trace": text(func(c *Config) *string { return &c.TraceFile }),
+	"pcap":  text(func(c *Config) *string { return &c.PcapFile }),
 	"seed": func(c *Config, v string) (err error) {
 		c.Seed, err = strconv.ParseUint(v, 10, 64)
 		return err
@@ -159,6 +150,16 @@ func oneOf(words []string, set func(*Config, int)) setting {
 			return fmt.Errorf("%q is none of %s", v, strings.Join(words, ", "))
 		}
 		set(c, i)
+		return nil
+	}
+}
+
+func text(field func(*Config) *string) setting {
+	return func(c *Config, v string) error {
+		if v == "" {
+			return fmt.Errorf("empty name")
+		}
+		*field(c) = v
 		return nil
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/farwire/farwire/internal/link"
+	"github.com/farwire/farwire/internal/pcap"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/rc"
 	"github.com/farwire/farwire/internal/roce"
@@ -48,6 +49,7 @@ type NIC struct {
 	schedules []*time.Timer // of port and device faults
 	traceFile *os.File      // with traceLog in it; nil: none
 	traceLog  *trace.Log
+	capture   *pcap.Writer // nil: none
 
 	inboxMu  sync.Mutex // guards inbox; a leaf, taken with and without mu
 	inbox    []*link.Packet
@@ -127,7 +129,7 @@ func newNIC(cfg *Config) (*NIC, error) {
 	if err := n.configure(); err != nil {
 		return nil, err
 	}
-	if err := n.openTrace(); err != nil {
+	if err := n.openFiles(); err != nil {
 		return nil, err
 	}
 	n.files, n.flushing, n.pages = map[*file]bool{}, map[*qp]bool{}, map[uint32]*uar{}
@@ -143,10 +145,10 @@ func newNIC(cfg *Config) (*NIC, error) {
 	n.timer = time.AfterFunc(time.Hour, n.kick)
 	n.timer.Stop()
 	if err := n.plugIn(); err != nil {
-		return nil, errors.Join(err, n.unplug(), n.closeTrace())
+		return nil, errors.Join(err, n.unplug(), n.closeFiles())
 	}
 	if err := n.chooseMTU(); err != nil {
-		return nil, errors.Join(err, n.unplug(), n.closeTrace())
+		return nil, errors.Join(err, n.unplug(), n.closeFiles())
 	}
 	go n.worker()
 	n.scheduleFaults()
@@ -190,6 +192,19 @@ func (n *NIC) configure() error {
 	n.methods = methodTable(c.OldKernel)
 	return nil
 }
+
+// openFiles opens what the NIC writes to.
+func (n *NIC) openFiles() error {
+	if err := n.openCapture(); err != nil {
+		return err
+	}
+	if err := n.openTrace(); err != nil {
+		return errors.Join(err, n.closeCapture())
+	}
+	return nil
+}
+
+func (n *NIC) closeFiles() error { return errors.Join(n.closeTrace(), n.closeCapture()) }
 
 // chooseMTU applies the configured MTU, if it fits the links.
 func (n *NIC) chooseMTU() error {
@@ -243,7 +258,7 @@ func (n *NIC) Close() error {
 		n.packet.Release()
 		n.packet = nil
 	}
-	return errors.Join(err, n.closeTrace())
+	return errors.Join(err, n.closeFiles())
 }
 
 // Name is the device name.

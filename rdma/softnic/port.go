@@ -124,7 +124,7 @@ func (n *NIC) join(addr netip.Addr) (link.Link, error) {
 
 // impair opens a link that spoils packets as the faults say, and keeps it.
 func (n *NIC) impair(open func(link.Receiver) (link.Link, error)) (link.Link, error) {
-	l, err := link.Impair(open, n.faults.impairments(n.cfg.Seed+uint64(len(n.links))), n.deliver)
+	l, err := link.Impair(n.tapped(open), n.faults.impairments(n.cfg.Seed+uint64(len(n.links))), n.deliver)
 	if err != nil {
 		return nil, err
 	}

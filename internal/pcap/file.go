@@ -1,0 +1,145 @@
+package pcap
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Sizes and words of a file (draft-ietf-opsawg-pcap, pcap-savefile(5)). Ours are little
+// endian on every machine.
+const (
+	fileHeaderSize   = 24
+	recordHeaderSize = 16
+	nanoseconds      = 0xa1b23c4d // the magic number that says so
+	major, minor     = 2, 4
+	snapLength       = 1 << 16 // more than any packet has
+	linkEthernet     = 1       // LINKTYPE_ETHERNET
+)
+
+var fileHeader = func() []byte {
+	le := binary.LittleEndian
+	b := le.AppendUint32(nil, nanoseconds)
+	b = le.AppendUint16(b, major)
+	b = le.AppendUint16(b, minor)
+	b = append(b, make([]byte, 8)...) // time zone and accuracy: always 0
+	b = le.AppendUint32(b, snapLength)
+	return le.AppendUint32(b, linkEthernet)
+}()
+
+// ErrForeign is returned for a file that is there and no capture of this package's.
+var ErrForeign = errors.New("the file exists and is no capture of Ethernet packets in nanoseconds")
+
+// Writer writes a capture. It is safe for concurrent use.
+type Writer struct {
+	mu     sync.Mutex
+	file   *os.File
+	now    func() time.Time
+	record []byte
+	failed error // the first
+}
+
+// Open makes a capture or goes on with one. Writers, of several processes too, may
+// share a file: a record is written whole, by one system call. What is not a regular
+// file, such as a pipe that Wireshark reads, gets a capture from its beginning.
+func Open(name string) (*Writer, error) {
+	f, err := open(name)
+	if err != nil {
+		return nil, fmt.Errorf("open capture: %w", err)
+	}
+	return &Writer{file: f, now: time.Now}, nil
+}
+
+func open(name string) (*os.File, error) {
+	info, err := os.Stat(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if err := create(name); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return begin(name)
+	}
+	if err := check(name); err != nil {
+		return nil, err
+	}
+	return os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+}
+
+// create makes a file with its header in one step, so that nobody sees it without, and
+// leaves alone one that somebody else has made meanwhile.
+func create(name string) error {
+	temp, err := os.CreateTemp(filepath.Dir(name), ".pcap-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name())
+	_, err = temp.Write(fileHeader)
+	if err = errors.Join(err, temp.Chmod(0o644), temp.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(temp.Name(), name); !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}
+
+func begin(name string) (*os.File, error) {
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := f.Write(fileHeader); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func check(name string) error {
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	var b [fileHeaderSize]byte
+	if _, err := io.ReadFull(f, b[:]); err != nil || string(b[:]) != string(fileHeader) {
+		return fmt.Errorf("%s: %w", name, ErrForeign)
+	}
+	return nil
+}
+
+// Write writes a packet of now: a frame's header, and n bytes of b. After an error it
+// does nothing; Close tells of it.
+func (w *Writer) Write(h *Header, b []byte) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.failed != nil {
+		return
+	}
+	var space [recordHeaderSize]byte
+	w.record = append(h.Append(append(w.record[:0], space[:]...), b), b...)
+	le, now, n := binary.LittleEndian, w.now(), uint32(len(w.record)-recordHeaderSize)
+	le.PutUint32(w.record[0:], uint32(now.Unix()))
+	le.PutUint32(w.record[4:], uint32(now.Nanosecond()))
+	le.PutUint32(w.record[8:], n)  // captured
+	le.PutUint32(w.record[12:], n) // on the wire
+	_, w.failed = w.file.Write(w.record)
+}
+
+// Close closes the file, and returns the first error of all.
+func (w *Writer) Close() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if err := errors.Join(w.failed, w.file.Close()); err != nil {
+		return fmt.Errorf("write capture: %w", err)
+	}
+	return nil
+}
