@@ -93,6 +93,12 @@ func (n *NIC) process(limit int) (did int) {
 		if n.pending.Load() {
 			n.pending.Store(false)
 		}
+		if n.fired.Load() {
+			n.fired.Store(false)
+			n.timerAt = time.Time{}
+			now = time.Now() // no earlier than what the timer was set to
+			n.now, looked = now, did
+		}
 		step := n.answerDoorbells()
 		step += n.takePackets(now)
 		step += n.expire(now)

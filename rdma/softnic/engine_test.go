@@ -25,6 +25,21 @@ func (m memoryThen) Load32(addr uint64) (uint32, bool) {
 	return m.memory.Load32(addr)
 }
 
+// The timer fires while the engine runs by a clock that it read before: the timer is
+// set again all the same.
+func TestTimerFiresWhileTheEngineRuns(t *testing.T) {
+	n := newTestNIC(t, private())
+	n.lock()
+	read := n.now
+	n.timerAt = time.Now().Add(time.Hour) // later than any clock of this run
+	n.timerFired()
+	n.unlock()
+	n.lock()
+	defer n.unlock()
+	require.Zero(t, n.timerAt)
+	require.True(t, n.now.After(read))
+}
+
 // A goroutine that brings work gets away, though more is brought whenever it seems
 // to be done.
 func TestShare(t *testing.T) {

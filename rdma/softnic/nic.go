@@ -42,6 +42,7 @@ type NIC struct {
 
 	rung      atomic.Pointer[uar] // doorbell pages with rung registers
 	pending   atomic.Bool         // somebody brought work
+	fired     atomic.Bool         // the timer fired, which is brought as work
 	overflows atomic.Uint64
 	handed    chan struct{} // work for the worker
 	closing   chan struct{}
@@ -80,7 +81,7 @@ type NIC struct {
 	sent      bool // links are to be flushed
 	timers    timerHeap
 	timer     *time.Timer
-	timerAt   time.Time // when it fires; zero if never
+	timerAt   time.Time // what it was set to; zero once the engine knows that it fired
 	now       time.Time // when the engine looked last
 	flushing  map[*qp]bool
 	flushAt   time.Time
@@ -142,7 +143,7 @@ func newNIC(cfg *Config) (*NIC, error) {
 	n.nextPDN, n.nextKey = firstNumber+rand.Uint32N(1<<20), firstKeyIndex+rand.Uint32N(1<<23)
 	n.keyVariant = rand.Uint32N(256)
 	n.handed, n.closing, n.workerEnd = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
-	n.timer = time.AfterFunc(time.Hour, n.kick)
+	n.timer = time.AfterFunc(time.Hour, n.timerFired)
 	n.timer.Stop()
 	if err := n.plugIn(); err != nil {
 		return nil, errors.Join(err, n.unplug(), n.closeFiles())

@@ -79,12 +79,17 @@ func (n *NIC) expire(now time.Time) (did int) {
 	return did
 }
 
+// timerFired is what the timer calls. The engine may be running, by a clock it read
+// before: it has to hear that the timer is not set any more, or it would take it for
+// one that is still to fire.
+func (n *NIC) timerFired() {
+	n.fired.Store(true)
+	n.kick()
+}
+
 // setTimer sets the timer to the earliest thing that is due, unless it fires
 // before that anyway.
 func (n *NIC) setTimer(now time.Time) {
-	if !n.timerAt.IsZero() && !n.timerAt.After(now) {
-		n.timerAt = time.Time{}
-	}
 	next := n.flushAt
 	if len(n.timers) > 0 {
 		next = earlier(next, n.timers[0].deadline)

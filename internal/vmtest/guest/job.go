@@ -89,7 +89,7 @@ func (r *reporter) run(i int, j plan.Job) error {
 		end.Status, end.Err = -1, fmt.Sprintf("killed after %v", j.Timeout)
 	case end.Status < 0:
 		end.Err = cmd.ProcessState.String()
-	case err != nil && !errors.As(err, &exit):
+	case err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay): // what it left behind may have its output
 		end.Err = err.Error()
 	}
 	return r.send(end)

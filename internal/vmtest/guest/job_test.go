@@ -57,6 +57,14 @@ func TestJobKilled(t *testing.T) {
 	require.Contains(t, r.Err, "terminated")
 }
 
+func TestJobLeavesSomethingBehind(t *testing.T) {
+	t.Parallel()
+	out, r := runJob(t, shell("echo out; sleep 1000 &"))
+	require.Equal(t, "out\n", out)
+	require.Zero(t, r.Status)
+	require.Empty(t, r.Err)
+}
+
 // A job that takes too long is killed with what it started.
 func TestJobLate(t *testing.T) {
 	t.Parallel()
