@@ -58,7 +58,7 @@ func (g *programGate) try(ctx context.Context, t *tool, l layer) (string, error)
 	if err != nil {
 		return "", err
 	}
-	for _, c := range append(g.checks, strict, clean) {
+	for _, c := range slices.Concat(g.checks, []check{strict, clean}) {
 		if err := c(r); err != nil {
 			return "", fmt.Errorf("%w\n%s", err, lastLines(r.said))
 		}
