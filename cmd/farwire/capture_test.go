@@ -114,7 +114,7 @@ func capturedEnd(t *testing.T, c softnic.Config, capture string) *ours {
 	c.PcapFile = capture
 	nic, err := softnic.New(&c)
 	require.NoError(t, err)
-	return newOursOn(t, nic, region.RemoteReadWrite, 1<<14, qp.Config{Sends: 4, Receives: 4})
+	return newOursOn(t, nic, region.RemoteReadWrite, 1<<14, 4, 4)
 }
 
 func everyOperation(t *testing.T, a, b *ours) {
@@ -136,8 +136,7 @@ func everyOperation(t *testing.T, a, b *ours) {
 			require.NoError(t, b.pair.Receive(uint64(i), b.memory.Local(0, captureSize)))
 		}
 		e.Signaled = true
-		require.NoError(t, a.pair.Post(e))
-		a.pair.Ring()
+		a.post(e)
 		a.next()
 		if receives {
 			b.next()

@@ -9,9 +9,9 @@ import (
 
 // TestKernelDevices lists a real kernel's Soft-RoCE device: make vm.
 func TestKernelDevices(t *testing.T) {
-	name := os.Getenv("FARWIRE_RXE")
+	name := os.Getenv(rxeEnv)
 	if name == "" {
-		t.Skip("FARWIRE_RXE is not set")
+		t.Skip(rxeEnv + " is not set")
 	}
 	got := systemLister().output(t)
 	require.Regexp(t, `(?s)(^|\n)`+name+`\n`+

@@ -10,9 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/farwire/farwire/rdma/mlx5/qp"
-	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/verbs"
+	"github.com/farwire/farwire/rdma/work"
 )
 
 // The peer is rdma-core's own example on libmlx5.
@@ -27,10 +26,12 @@ const (
 
 func TestOurDriverAgainstPingpong(t *testing.T) {
 	need(t, "ibv_rc_pingpong")
+	w := onEthernet()
 	program := []string{"ibv_rc_pingpong", "-g", "1", "-e", "-n", fmt.Sprint(rounds), "-s", fmt.Sprint(messageSize)}
+	program = append(program, w.gidArgs(t, "-g")...)
 	t.Run("we dial", func(t *testing.T) {
-		c, _, said := meet(t, overUDP, program, true)
-		p := newPinger(t)
+		c, _, said := meet(t, w, program, true)
+		p := newPinger(t, w)
 		p.tell(c)
 		p.connect(p.hear(c))
 		_, err := c.Write([]byte("done\x00"))
@@ -39,8 +40,8 @@ func TestOurDriverAgainstPingpong(t *testing.T) {
 		require.Contains(t, <-said, fmt.Sprintf("%d iters in", rounds))
 	})
 	t.Run("it dials", func(t *testing.T) {
-		c, _, said := meet(t, overUDP, program, false)
-		p := newPinger(t)
+		c, _, said := meet(t, w, program, false)
+		p := newPinger(t, w)
 		p.connect(p.hear(c))
 		p.tell(c)
 		readFull(t, c, len("done\x00"))
@@ -53,8 +54,8 @@ func TestOurDriverAgainstPingpong(t *testing.T) {
 // sending.
 type pinger struct{ *ours }
 
-func newPinger(t *testing.T) pinger {
-	return pinger{newOurs(t, overUDP, region.Local, (1+depth)*messageSize, qp.Config{Sends: 4, Receives: depth})}
+func newPinger(t *testing.T, w where) pinger {
+	return pinger{newOurs(t, w, work.Local, (1+depth)*messageSize, 4, depth)}
 }
 
 // The program's message over TCP: LID, queue pair number, PSN and GID in hexadecimal, and
@@ -82,7 +83,7 @@ func (p pinger) hear(c net.Conn) verbs.Endpoint {
 
 // connect connects to the program's queue pair and posts every receive.
 func (p pinger) connect(e verbs.Endpoint) {
-	require.NoError(p.t, p.pair.Connect(region.Local, e))
+	require.NoError(p.t, p.pair.Connect(work.Local, e))
 	for i := range depth {
 		p.receive(uint64(i))
 	}
@@ -95,8 +96,7 @@ func (p pinger) receive(i uint64) {
 // ping sends message number i, every byte of which is fill(i).
 func (p pinger) ping(i int) {
 	copy(p.memory.Bytes(), bytes.Repeat([]byte{fill(i)}, messageSize))
-	require.NoError(p.t, p.pair.Post(qp.Entry{Op: qp.Send, Local: p.memory.Local(0, messageSize), Signaled: true}))
-	p.pair.Ring()
+	p.post(work.Entry{Op: work.Send, Local: p.memory.Local(0, messageSize), Signaled: true})
 }
 
 func fill(i int) byte { return byte(i + 1) }
@@ -121,7 +121,7 @@ func (p pinger) play(serve bool) {
 	}
 	for completed < rounds || received < rounds {
 		c := p.next()
-		if c.Ring == qp.Sends {
+		if c.Ring == work.Sends {
 			completed++
 			continue
 		}

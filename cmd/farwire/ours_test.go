@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -15,15 +18,50 @@ import (
 	"github.com/farwire/farwire/rdma/mlx5/cq"
 	"github.com/farwire/farwire/rdma/mlx5/qp"
 	"github.com/farwire/farwire/rdma/mlx5/region"
+	"github.com/farwire/farwire/rdma/rxe"
 	"github.com/farwire/farwire/rdma/softnic"
 	"github.com/farwire/farwire/rdma/verbs"
+	"github.com/farwire/farwire/rdma/work"
 )
 
-// where is a network with a program and our driver on it, each with a NIC of its own.
+// where is a network with a program and our driver on it, each with a NIC of its own, or
+// both on a Soft-RoCE device.
 type where struct {
 	flags []string                          // the program's run's
 	nic   func(t *testing.T) softnic.Config // ours, once the program runs
 	layer verbs.LinkLayer
+
+	device string // of Soft-RoCE; the fields before layer are not used then
+}
+
+// rxeEnv names a Soft-RoCE device that tests may use, where there is one: make vm.
+const rxeEnv = "FARWIRE_RXE"
+
+// onEthernet is on the Soft-RoCE device if there is one.
+func onEthernet() where {
+	if name := os.Getenv(rxeEnv); name != "" {
+		return where{device: name, layer: verbs.LinkEthernet}
+	}
+	return overUDP
+}
+
+// gidArgs makes a program use the Soft-RoCE device at its IPv4 address, which rdma-core
+// names by its index. On software NICs it has no choice.
+func (w where) gidArgs(t *testing.T, option string) []string {
+	if w.device == "" {
+		return nil
+	}
+	devices, err := verbs.Devices("")
+	require.NoError(t, err)
+	for _, d := range devices {
+		for _, g := range d.Ports[0].GIDs {
+			if d.Name == w.device && g.GID.IsV4() {
+				return []string{"-d", d.Name, option, fmt.Sprint(g.Index)}
+			}
+		}
+	}
+	require.Fail(t, "no IPv4 address", w.device)
+	return nil
 }
 
 // overUDP has the packets cross UDP.
@@ -51,47 +89,118 @@ func onInfiniBand(t *testing.T) where {
 	}
 }
 
-// ours is the driver of this module against a peer that nobody here wrote: a queue pair
-// and one region.
+// ours is a driver of this module against a peer that nobody here wrote: a queue pair
+// and one region. It is rxe's on a Soft-RoCE device, and mlx5's on a software NIC.
 type ours struct {
 	t      *testing.T
-	done   *cq.Queue
-	pair   *qp.Pair
-	memory *region.Region
+	done   ourQueue
+	pair   ourPair
+	memory ourMemory
+	mtu    verbs.MTU // of its port
 }
 
-func newOurs(t *testing.T, w where, access region.Access, bytes int, c qp.Config) *ours {
+type ourQueue interface {
+	Poll([]work.Completion) (int, error)
+	Wait(context.Context) error
+	Close() error
+}
+
+type ourPair interface {
+	Endpoint() verbs.Endpoint
+	Connect(work.Access, verbs.Endpoint) error
+	Receive(id uint64, into ...work.Segment) error
+	Post(work.Entry) error
+	Ring() error
+	Destroy() error
+}
+
+type ourMemory interface {
+	Bytes() []byte
+	Local(off, n int) work.Segment
+	Remote(off int) (work.Target, error)
+	Close() error
+}
+
+func newOurs(t *testing.T, w where, access work.Access, bytes, sends, receives int) *ours {
+	if w.device != "" {
+		o := &ours{t: t}
+		return o.closing(o.openRXE(w.device, access, bytes, sends, receives))
+	}
 	cfg := w.nic(t)
 	soft, err := softnic.New(&cfg)
 	require.NoError(t, err)
-	return newOursOn(t, soft, access, bytes, c)
+	return newOursOn(t, soft, access, bytes, sends, receives)
 }
 
-// newOursOn is newOurs on a NIC, which it closes at the end.
-func newOursOn(t *testing.T, soft *softnic.NIC, access region.Access, bytes int, c qp.Config) *ours {
-	file, err := soft.Open()
-	require.NoError(t, err)
-	nic, err := mlx5.OpenFile(file, mlx5.Config{})
-	require.NoError(t, err)
-	memory, err := region.Alloc(nic, access, bytes)
-	require.NoError(t, err)
-	done, err := cq.New(nic, 64)
-	require.NoError(t, err)
-	pair, err := qp.New(done, c)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		require.NoError(t, pair.Destroy())
-		require.NoError(t, done.Close())
-		require.NoError(t, memory.Close())
-		require.NoError(t, nic.Close())
-		require.NoError(t, soft.Close())
+// newOursOn is newOurs on a software NIC, which it closes at the end.
+func newOursOn(t *testing.T, soft *softnic.NIC, access work.Access, bytes, sends, receives int) *ours {
+	o := &ours{t: t}
+	return o.closing(o.openMLX5(soft, access, bytes, sends, receives))
+}
+
+// closing is o, which is closed when the test ends.
+func (o *ours) closing(closeNIC func()) *ours {
+	o.mtu = o.pair.Endpoint().MTU
+	o.t.Cleanup(func() {
+		require.NoError(o.t, o.pair.Destroy())
+		require.NoError(o.t, o.done.Close())
+		require.NoError(o.t, o.memory.Close())
+		closeNIC()
 	})
-	return &ours{t, done, pair, memory}
+	return o
+}
+
+// completions is the size of a completion queue.
+const completions = 64
+
+func (o *ours) openMLX5(soft *softnic.NIC, access work.Access, bytes, sends, receives int) (closeNIC func()) {
+	file, err := soft.Open()
+	require.NoError(o.t, err)
+	nic, err := mlx5.OpenFile(file, mlx5.Config{})
+	require.NoError(o.t, err)
+	o.memory, err = region.Alloc(nic, access, bytes)
+	require.NoError(o.t, err)
+	done, err := cq.New(nic, completions)
+	require.NoError(o.t, err)
+	pair, err := qp.New(done, qp.Config{Sends: sends, Receives: receives})
+	require.NoError(o.t, err)
+	o.done, o.pair = done, mlx5Pair{pair}
+	return func() {
+		require.NoError(o.t, nic.Close())
+		require.NoError(o.t, soft.Close())
+	}
+}
+
+// mlx5Pair is a queue pair whose doorbell cannot fail.
+type mlx5Pair struct{ *qp.Pair }
+
+func (p mlx5Pair) Ring() error {
+	p.Pair.Ring()
+	return nil
+}
+
+func (o *ours) openRXE(name string, access work.Access, bytes, sends, receives int) (closeNIC func()) {
+	nic, err := rxe.Open(name)
+	require.NoError(o.t, err)
+	o.memory, err = rxe.Alloc(nic, access, bytes)
+	require.NoError(o.t, err)
+	done, err := rxe.NewQueue(nic, completions)
+	require.NoError(o.t, err)
+	o.done = done
+	o.pair, err = rxe.NewPair(done, rxe.PairConfig{Sends: sends, Receives: receives})
+	require.NoError(o.t, err)
+	return func() { require.NoError(o.t, nic.Close()) }
+}
+
+// post posts an entry and rings.
+func (o *ours) post(e work.Entry) {
+	require.NoError(o.t, o.pair.Post(e))
+	require.NoError(o.t, o.pair.Ring())
 }
 
 // next is the completion that comes next, a success.
-func (o *ours) next() cq.Completion {
-	var c [1]cq.Completion
+func (o *ours) next() work.Completion {
+	var c [1]work.Completion
 	for {
 		n, err := o.done.Poll(c[:])
 		require.NoError(o.t, err)
@@ -103,15 +212,24 @@ func (o *ours) next() cq.Completion {
 	}
 }
 
-// goTool runs a program under the tool meanwhile; what it says comes when it has ended.
-func goTool(t *testing.T, w where, program []string) <-chan string {
+// start runs a program meanwhile, under the tool or on the Soft-RoCE device; what it says
+// comes when it has ended.
+func (w where) start(t *testing.T, program []string) <-chan string {
 	said := make(chan string, 1)
 	ended := make(chan struct{})
 	t.Cleanup(func() { <-ended })
 	go func() {
 		defer close(ended)
 		defer close(said) // also if the run fails the test
-		said <- runTool(t, append(append(slices.Clone(w.flags), "--"), program...)...)
+		if w.device == "" {
+			said <- runTool(t, append(append(slices.Clone(w.flags), "--"), program...)...)
+			return
+		}
+		out, err := exec.CommandContext(t.Context(), program[0], program[1:]...).CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %v\n%s", program, err, out)
+		}
+		said <- string(out)
 	}()
 	return said
 }
@@ -139,7 +257,7 @@ func dialPatiently(t *testing.T, address string) (c net.Conn) {
 func meet(t *testing.T, w where, program []string, weDial bool) (c net.Conn, port string, said <-chan string) {
 	if weDial {
 		port = freePort(t)
-		said = goTool(t, w, append(program, "-p", port))
+		said = w.start(t, append(program, "-p", port))
 		return dialPatiently(t, "127.0.0.1:"+port), port, said
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -147,7 +265,7 @@ func meet(t *testing.T, w where, program []string, weDial bool) (c net.Conn, por
 	defer ln.Close()
 	_, port, err = net.SplitHostPort(ln.Addr().String())
 	require.NoError(t, err)
-	said = goTool(t, w, append(program, "-p", port, "127.0.0.1"))
+	said = w.start(t, append(program, "-p", port, "127.0.0.1"))
 	c, err = ln.Accept()
 	require.NoError(t, err)
 	t.Cleanup(func() { c.Close() })

@@ -14,10 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/farwire/farwire/internal/perftest"
-	"github.com/farwire/farwire/rdma/mlx5/cq"
-	"github.com/farwire/farwire/rdma/mlx5/qp"
-	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/verbs"
+	"github.com/farwire/farwire/rdma/work"
 )
 
 // The peers are perftest's programs, unmodified. They do not check what they get, so
@@ -34,6 +32,7 @@ const (
 )
 
 func TestOurDriverAgainstPerftest(t *testing.T) {
+	w := onEthernet()
 	for program, play := range map[string]struct{ client, server func(*perfEnd) }{
 		"ib_send_bw":    {(*perfEnd).sendAll, (*perfEnd).hearAll},
 		"ib_write_bw":   {(*perfEnd).writeAll, (*perfEnd).beWritten},
@@ -44,9 +43,9 @@ func TestOurDriverAgainstPerftest(t *testing.T) {
 		"ib_read_lat":   {(*perfEnd).readAll, (*perfEnd).beRead},
 		"ib_atomic_lat": {(*perfEnd).addAll, (*perfEnd).beAdded},
 	} {
-		t.Run(program+" serves", func(t *testing.T) { playPerftest(t, overUDP, program, true, play.client) })
-		t.Run(program+" dials", func(t *testing.T) { playPerftest(t, overUDP, program, false, play.server) })
-		if strings.HasSuffix(program, "_bw") {
+		t.Run(program+" serves", func(t *testing.T) { playPerftest(t, w, program, true, play.client) })
+		t.Run(program+" dials", func(t *testing.T) { playPerftest(t, w, program, false, play.server) })
+		if strings.HasSuffix(program, "_bw") && w.device == "" {
 			t.Run(program+" serves on InfiniBand", func(t *testing.T) { playPerftest(t, onInfiniBand(t), program, true, play.client) })
 			t.Run(program+" dials on InfiniBand", func(t *testing.T) { playPerftest(t, onInfiniBand(t), program, false, play.server) })
 		}
@@ -60,7 +59,7 @@ type perfEnd struct {
 	exchange   *perftest.Exchange
 	bandwidth  bool
 	program    *os.File // the program's memory
-	kept       []cq.Completion
+	kept       []work.Completion
 	receives   int // posted
 }
 
@@ -78,7 +77,7 @@ const (
 
 func playPerftest(t *testing.T, w where, program string, client bool, play func(*perfEnd)) {
 	need(t, program)
-	args := []string{program, "-F", "-n", fmt.Sprint(perfRounds)}
+	args := append([]string{program, "-F", "-n", fmt.Sprint(perfRounds)}, w.gidArgs(t, "-x")...)
 	size := 8
 	if !strings.Contains(program, "atomic") {
 		size = perfSize
@@ -87,7 +86,7 @@ func playPerftest(t *testing.T, w where, program string, client bool, play func(
 	c, port, said := meet(t, w, args, client)
 	require.NoError(t, c.SetDeadline(time.Now().Add(bound)))
 	e := &perfEnd{
-		ours:      newOurs(t, w, region.RemoteReadWrite, parts*partSize, qp.Config{Sends: 4, Receives: receiveParts}),
+		ours:      newOurs(t, w, work.RemoteReadWrite, parts*partSize, 4, receiveParts),
 		exchange:  perftest.New(c, client, w.layer == verbs.LinkEthernet),
 		bandwidth: strings.HasSuffix(program, "_bw"),
 	}
@@ -122,13 +121,13 @@ func playPerftest(t *testing.T, w where, program string, client bool, play func(
 func (e *perfEnd) connect(layer verbs.LinkLayer) {
 	hello, err := e.exchange.Hello(perftest.Hello{Cycle: 4096, CacheLine: 64, MTU: uint8(verbs.MTU1024)})
 	require.NoError(e.t, err)
-	require.EqualValues(e.t, verbs.MTU4096, hello.MTU)
+	require.EqualValues(e.t, e.mtu, hello.MTU)
 	here, err := e.memory.Remote(reachable * partSize)
 	require.NoError(e.t, err)
 	end := e.pair.Endpoint()
 	e.mine = perftest.Record{LID: end.LID, Reads: 16, QPN: end.QPN, PSN: end.PSN, RKey: here.RKey, Addr: here.Addr, GID: end.GID}
 	e.peer = e.swap()
-	require.NoError(e.t, e.pair.Connect(region.RemoteReadWrite, verbs.Endpoint{
+	require.NoError(e.t, e.pair.Connect(work.RemoteReadWrite, verbs.Endpoint{
 		LinkLayer: layer, MTU: verbs.MTU1024, QPN: e.peer.QPN, PSN: e.peer.PSN, LID: e.peer.LID, GID: e.peer.GID,
 	}))
 }
@@ -193,20 +192,19 @@ func (e *perfEnd) receive() {
 
 // do has the NIC do an entry with the peer's memory and the first n bytes of the
 // outgoing message.
-func (e *perfEnd) do(entry qp.Entry, n int) {
+func (e *perfEnd) do(entry work.Entry, n int) {
 	entry.Local = e.memory.Local(outgoing*partSize, n)
-	if entry.Op != qp.Send {
-		entry.Remote = region.Target{Addr: e.peer.Addr, RKey: e.peer.RKey}
+	if entry.Op != work.Send {
+		entry.Remote = work.Target{Addr: e.peer.Addr, RKey: e.peer.RKey}
 	}
 	entry.Signaled = true
-	require.NoError(e.t, e.pair.Post(entry))
-	e.pair.Ring()
-	e.await(qp.Sends)
+	e.post(entry)
+	e.await(work.Sends)
 }
 
 // await is the next completion of a ring.
-func (e *perfEnd) await(r qp.Ring) (c cq.Completion) {
-	of := func(c cq.Completion) bool { return c.Ring == r }
+func (e *perfEnd) await(r work.Ring) (c work.Completion) {
+	of := func(c work.Completion) bool { return c.Ring == r }
 	for !slices.ContainsFunc(e.kept, of) {
 		e.kept = append(e.kept, e.next())
 	}
@@ -236,13 +234,13 @@ func (e *perfEnd) same(want, got []byte, i int) {
 // send sends message i, and sees it arrive.
 func (e *perfEnd) send(i int) {
 	e.fill(i)
-	e.do(qp.Entry{Op: qp.Send}, perfSize)
+	e.do(work.Entry{Op: work.Send}, perfSize)
 	e.same(e.part(outgoing), e.theirs(receiveOffset, perfSize), i)
 }
 
 // hear receives message i.
 func (e *perfEnd) hear(i int) {
-	c := e.await(qp.Receives)
+	c := e.await(work.Receives)
 	require.EqualValues(e.t, perfSize, c.Bytes)
 	e.same(e.near(), e.part(int(c.ID)), i)
 	e.receive()
@@ -278,7 +276,7 @@ func (e *perfEnd) sendSecond() {
 // one ib_write_lat may be gone.
 func (e *perfEnd) write(i int) {
 	e.fill(i)
-	e.do(qp.Entry{Op: qp.Write}, perfSize)
+	e.do(work.Entry{Op: work.Write}, perfSize)
 	if e.bandwidth || i < perfRounds-1 {
 		e.same(e.part(outgoing), e.theirs(0, perfSize), i)
 	}
@@ -319,7 +317,7 @@ func (e *perfEnd) readAll() {
 	want := e.theirs(0, perfSize)
 	for i := range perfRounds {
 		clear(e.part(outgoing))
-		e.do(qp.Entry{Op: qp.Read}, perfSize)
+		e.do(work.Entry{Op: work.Read}, perfSize)
 		e.same(want, e.part(outgoing), i)
 	}
 }
@@ -335,13 +333,13 @@ func (e *perfEnd) addAll() {
 	first := number(e.theirs(0, 8))
 	now := first
 	for i := range perfRounds {
-		e.do(qp.Entry{Op: qp.FetchAdd, Add: step}, 8)
+		e.do(work.Entry{Op: work.FetchAdd, Add: step}, 8)
 		require.Equal(e.t, now, number(e.part(outgoing)), i)
 		now += step
 		require.Equal(e.t, now, number(e.theirs(0, 8)), i)
 	}
 	for _, compare := range []uint64{now + 1, now} {
-		e.do(qp.Entry{Op: qp.CompareSwap, Compare: compare, Swap: first}, 8)
+		e.do(work.Entry{Op: work.CompareSwap, Compare: compare, Swap: first}, 8)
 		require.Equal(e.t, now, number(e.part(outgoing)))
 	}
 	require.Equal(e.t, first, number(e.theirs(0, 8)))

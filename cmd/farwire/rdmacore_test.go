@@ -28,7 +28,10 @@ const bound = 2 * time.Minute
 // need skips the test where it cannot run.
 func need(t *testing.T, program string) {
 	t.Helper()
-	err := interpose.Check()
+	err := error(nil)
+	if os.Getenv(rxeEnv) == "" {
+		err = interpose.Check()
+	}
 	if err == nil {
 		_, err = exec.LookPath(program)
 	}

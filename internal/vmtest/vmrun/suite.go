@@ -25,7 +25,7 @@ var suites = []suite{
 	{"./rdma/rxe", "^TestKernel"},
 	{"./rdma", "^Test(ConnConformance(Unequal)?|TLS|Yamux|BothWays|HTTP.*|PeerThatNeverReads|OpenAndClose|SimultaneousClose|CloseUnderWrite|TwoProcesses|PeerKilled.*)$"},
 	{"./rdma", "^TestKernel"},
-	{"./cmd/farwire", "^TestKernel"},
+	{"./cmd/farwire", "^Test(Kernel|OurDriverAgainst)"},
 }
 
 // setup makes the Soft-RoCE device that FARWIRE_RXE names.
