@@ -46,6 +46,11 @@ vm:
 	FARWIRE_TEST_VM=1 $(GO) test -count=1 -run TestMachine ./internal/vmtest
 	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS)
 
+# Connections over Soft-RoCE beside perftest, rsockets and TCP, on the newest kernel.
+.PHONY: vm-table
+vm-table:
+	$(GO) run ./internal/vmtest/vmrun -kernels newest -test '^TestCompareSoftRoCE$$' -v ./rdma
+
 # Every fuzz target for a short while, on top of the seeds that `make test` runs.
 fuzz:
 	@set -e; $(GO) list ./... | while read -r pkg; do \

@@ -29,7 +29,12 @@ func play(role string) {
 		}
 		return
 	}
-	ln, err := Listen("rdma", "127.0.0.1:0")
+	listen, network := Listen, "rdma"
+	role, tcp := strings.CutPrefix(role, "tcp ")
+	if tcp {
+		listen, network = net.Listen, "tcp"
+	}
+	ln, err := listen(network, "127.0.0.1:0")
 	if err != nil {
 		fmt.Println("error", err)
 		os.Exit(1)
@@ -37,6 +42,7 @@ func play(role string) {
 	fmt.Println(ln.Addr())
 	go serve(ln, map[string]func(net.Conn){
 		"echo":   echo,
+		"sink":   sink,
 		"silent": func(c net.Conn) { io.ReadFull(c, make([]byte, 1)); select {} },
 	}[role])
 	io.Copy(io.Discard, os.Stdin)
