@@ -123,7 +123,8 @@ func TestKernelUnsignaled(t *testing.T) {
 func TestKernelToItself(t *testing.T) {
 	h := open(t)
 	p := pairOn(t, h.done, usual)
-	require.NoError(t, p.Connect(work.RemoteWrite, p.Endpoint()))
+	require.ErrorIs(t, p.Fail(), work.ErrNotConnected)
+	require.NoError(t, p.Connect(work.RemoteWrite, p.Endpoint()), "and no trace of that is left")
 	require.ErrorIs(t, p.Connect(work.RemoteWrite, p.Endpoint()), work.ErrConnected)
 	want := h.fill(0, 5000, 1)
 	require.NoError(t, p.Post(work.Entry{Op: work.Write, ID: 1, Local: h.mr.Local(0, 5000), Remote: h.target(half), Signaled: true}))

@@ -202,15 +202,18 @@ func (p *Pair) Connect(a work.Access, peer verbs.Endpoint) error { return p.cont
 // and a receive after Fail and poll until both have completed. It is
 // work.ErrNotConnected or work.ErrDestroyed for a queue pair that is not connected.
 func (p *Pair) Fail() error {
+	if err := p.control.Fail(); err != nil {
+		return err
+	}
 	p.tracked.failed.Store(true)
-	return p.control.Fail()
+	return p.control.Fail() // once more, for what was posted meanwhile: see flush
 }
 
 // flush makes the kernel flush what was just posted, if the queue pair is in error:
 // of its own accord it looks at no receive then, and before Linux 6.12 at no entry.
 func (p *Pair) flush() {
 	if p.tracked.failed.Load() {
-		_ = p.control.Fail() // whatever it is destroyed or removed by flushes, too
+		_ = p.control.Fail() // a queue pair that is destroyed meanwhile has nothing to flush
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 )
 
 // Arm asks the kernel for one completion event: at the next completion, or, with
-// solicitedOnly, at the next one whose sender asked for an event or that failed.
+// solicitedOnly, at the next receive whose sender asked for one or that was flushed.
 // Completions that are already in the queue give none, so the queue is to be drained
 // after Arm and before sleeping. Arming again before the event changes nothing, but
 // for any completion after solicitedOnly. It is a system call; it does not allocate.
