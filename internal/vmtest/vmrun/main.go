@@ -46,7 +46,7 @@ func parse(args []string) (*options, []string, error) {
 	f.StringVar(&o.kernels, "kernels", "all", "kernels to boot, separated by commas; newest is the newest")
 	f.StringVar(&o.test, "test", ".", "run the tests that match, of the packages named as jobs")
 	f.StringVar(&o.setup, "setup", "", "shell script that sets the machine up, instead of the one that makes rxe0")
-	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "what a job may take")
+	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "what a job may take")
 	f.BoolVar(&o.verbose, "v", false, "show the output of jobs that succeed too")
 	f.BoolVar(&o.need, "need", os.Getenv("FARWIRE_NEED_VM") != "", "fail, rather than skip, where virtual machines cannot be had")
 	f.StringVar(&o.config.QEMU, "qemu", "", "QEMU's program (default qemu-system-x86_64)")
