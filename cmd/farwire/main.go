@@ -7,6 +7,10 @@
 //	farwire devices [-json] [-to host]
 //
 // lists RDMA devices, or tells which of them a connection would use, and why.
+//
+//	farwire vm-nic -socket path [flags]
+//
+// gives a virtual machine a software NIC as a PCI device.
 package main
 
 import (
@@ -41,6 +45,7 @@ The commands are:
 
 	run      run programs that use RDMA on software NICs
 	devices  list RDMA devices; explain which one a connection would use
+	vm-nic   give a virtual machine a software NIC
 
 farwire command -h tells about a command.`
 
@@ -54,6 +59,8 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 		return runPrograms(ctx, args[1:], stdout)
 	case "devices":
 		return systemLister().devices(ctx, args[1:], stdout)
+	case "vm-nic":
+		return vmNIC(ctx, args[1:], stdout)
 	case "help", "-h", "-help", "--help":
 		fmt.Fprintln(stdout, usage)
 		return nil

@@ -104,6 +104,8 @@ const (
 	RegisterData = 0x10
 	MAD          = 0x10
 	MADSize      = 0x100
+	PrimaryPath  = 0x18 // of a queue pair, in its context (qpc)
+	PathGID      = 0x10 // in a path (ads)
 )
 
 // Status is how firmware judges a command (linux/mlx5/device.h, MLX5_CMD_STAT_*).

@@ -66,6 +66,8 @@ func TestAsTheKernelHasIt(t *testing.T) {
 	at("query_hca_vport_context_out", "hca_vport_context", VirtualPorts)
 	at("access_register_in", "register_data", RegisterData)
 	at("mad_ifc_in", "mad", MAD)
+	at("qpc", "primary_address_path", PrimaryPath)
+	at("ads", "rgid_rip", PathGID)
 	for name, op := range opcodes {
 		want = append(want, coracle.Number{C: "MLX5_CMD_OP_" + name, Want: uint64(op)})
 	}

@@ -110,7 +110,7 @@ func fetchKernel(ctx context.Context, k Kernel, dir string) error {
 // modules of networks, RDMA and what they depend on.
 var (
 	kernelFile = regexp.MustCompile(`/vmlinuz(-[^/]*)?$`)
-	moduleFile = regexp.MustCompile(`/kernel/(drivers/(infiniband|net|virtio|char|vfio|iommu|ptp|pps|dpll)|fs|net|crypto|lib|arch|virt)/.*\.ko(\.xz|\.zst)?$`)
+	moduleFile = regexp.MustCompile(`/kernel/(drivers/(infiniband|net|virtio|char|vfio|iommu|ptp|pps|dpll|pci/controller)|fs|net|crypto|lib|arch|virt)/.*\.ko(\.xz|\.zst)?$`)
 	notWanted  = regexp.MustCompile(`/drivers/net/(wireless|wwan|can|hamradio|usb)/|/fs/(btrfs|xfs|ceph|ocfs2|nfs|smb)/|/arch/x86/kvm/`)
 )
 

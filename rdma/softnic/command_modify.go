@@ -109,6 +109,11 @@ func (c *call) modify(req *uapi.ModifyQP) error {
 	if err != nil {
 		return err
 	}
+	return q.modify(req)
+}
+
+// modify changes a queue pair as the request says, by whichever command.
+func (q *qp) modify(req *uapi.ModifyQP) error {
 	from, to := q.state, q.state
 	if req.AttrMask&uapi.QPAttrState != 0 {
 		to = req.QPState

@@ -33,6 +33,7 @@ type cq struct {
 	consumed uint32 // the driver's counter, 24 bits, when it was last read
 	failed   bool   // overran: nothing is written any more
 
+	unheard       bool // the first arm is yet to say where the sequence starts
 	armed         bool
 	armSolicited  bool
 	armedWith     uint32 // the value of the record
@@ -204,6 +205,9 @@ func (c *cq) arm(value uint32) {
 		n.badDoorbell("reserved bits in arm value", "cqn", c.cqn, "value", value)
 		return
 	}
+	if c.unheard {
+		c.unheard, c.sequence = false, uint32(sn)
+	}
 	if uint32(sn) != c.sequence&3 {
 		n.count.StaleArms++
 		return
@@ -231,7 +235,7 @@ func (c *cq) loadArm() (v uint32, ok bool) {
 // rearm reads the arm doorbell record of a queue whose doorbell may have been
 // overwritten by another queue's, which share the register.
 func (c *cq) rearm() {
-	if c.channel == nil {
+	if c.channel == nil || c.unheard {
 		return
 	}
 	v, ok := c.loadArm()

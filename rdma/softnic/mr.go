@@ -59,21 +59,30 @@ const (
 )
 
 func (n *NIC) newKey() uint32 {
+	variant := n.keyVariant
+	return n.newIndex()<<8 | variant
+}
+
+// newIndex is a key's index that is free, and used from now on.
+func (n *NIC) newIndex() uint32 {
 	for {
-		key := n.nextKey<<8 | n.keyVariant
+		index := n.nextKey
 		if n.nextKey++; n.nextKey > lastKeyIndex {
 			n.nextKey = firstKeyIndex
 			n.keyVariant = (n.keyVariant + 1) & 0xff
 		}
-		if !n.keyIndex[key>>8] {
-			n.keyIndex[key>>8] = true
-			return key
+		if !n.keyIndex[index] {
+			n.keyIndex[index] = true
+			return index
 		}
 	}
 }
 
+// addRegion gives a region that has no key one.
 func (n *NIC) addRegion(m *mr) {
-	m.key = n.newKey()
+	if m.key == 0 {
+		m.key = n.newKey()
+	}
 	n.mrs[m.key] = m
 	m.pd.users++
 	n.count.MRs++

@@ -30,7 +30,8 @@ type uar struct {
 	woken [armIndex]atomic.Uint64 // what lay in each send register at its latest wake
 
 	// Under NIC.mu.
-	refs int // the object, each mapping of it, and each queue
+	half [4]byte // of a doorbell that a function gets in two stores
+	refs int     // the object, each mapping of it, and each queue
 	qps  map[*qp]bool
 	cqs  map[*cq]bool
 	seen [numRegisters - 1][maxRegister]byte // what lay behind a register's first word

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+)
+
+const vmNICUsage = `usage: farwire vm-nic -socket path [flags]
+
+Gives a virtual machine a software ConnectX as a PCI device, for the drivers that its
+kernel has: mlx5_core and mlx5_ib. QEMU 10.1 or later connects to the socket; the
+guest's memory must be shared:
+
+	farwire vm-nic -socket /tmp/nic.sock
+	qemu-system-x86_64 -machine q35,memory-backend=m0 -m 1024 \
+	  -object memory-backend-memfd,id=m0,size=1024M,share=on \
+	  -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"/tmp/nic.sock"}}' ...
+
+When the machine ends the next one may connect. Programs of farwire run, and other
+virtual machines, are in the same network with -join, here or there.
+
+`
+
+func parseVMNIC(args []string, stdout io.Writer) (s settings, socket string, err error) {
+	flags := flag.NewFlagSet("farwire vm-nic", flag.ContinueOnError)
+	flags.SetOutput(stdout)
+	flags.Usage = func() {
+		fmt.Fprint(stdout, vmNICUsage)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&socket, "socket", "", "`path` of the socket that QEMU connects to")
+	flags.StringVar(&s.link, "link", "ib", "link `layer` of the NIC: ib")
+	flags.StringVar(&s.nic, "nic", "", "`settings` of the NIC, key=value,..., as FARWIRE_SOFTNIC takes them")
+	flags.StringVar(&s.impair, "impair", "", "`faults`, key=value,..., such as loss=0.01,seed=7")
+	flags.StringVar(&s.trace, "trace", "", "write what the guest's queues and the NIC tell each other to a `file`; - is standard error")
+	s.networkFlags(flags)
+	flags.BoolVar(&s.verbose, "v", false, "tell on standard error what the NIC refuses, and why")
+	if err := flags.Parse(args); err != nil {
+		return s, "", err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return s, "", fmt.Errorf("vm-nic: %q is too much", flags.Arg(0))
+	case socket == "":
+		return s, "", errors.New("vm-nic: -socket is missing")
+	case s.link != "ib":
+		return s, "", fmt.Errorf("vm-nic: link layer %q: the device has an InfiniBand port only, as yet", s.link)
+	case s.network != "" && s.join != "":
+		return s, "", errors.New("vm-nic: -network and -join: a network is offered or joined")
+	}
+	return s, socket, nil
+}
+
+// vmNIC is the command vm-nic.
+func vmNIC(ctx context.Context, args []string, stdout io.Writer) (err error) {
+	s, socket, err := parseVMNIC(args, stdout)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.DiscardHandler)
+	if s.verbose {
+		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
+	}
+	cfg, err := s.config(log)
+	if err != nil {
+		return err
+	}
+	end, err := s.startTrace(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, end()) }()
+	leave, err := s.startNetwork(cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, leave()) }()
+	nics, err := plugIn(cfg, 1)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, nics[0].Close()) }()
+	return serveVMs(ctx, socket, nics[0], log, stdout)
+}

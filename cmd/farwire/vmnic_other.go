@@ -1,0 +1,16 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+
+	"github.com/farwire/farwire/internal/interpose"
+	"github.com/farwire/farwire/rdma/softnic"
+)
+
+func serveVMs(context.Context, string, *softnic.NIC, *slog.Logger, io.Writer) error {
+	return interpose.ErrUnsupported
+}

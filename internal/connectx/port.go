@@ -1,0 +1,144 @@
+package connectx
+
+import (
+	"github.com/farwire/farwire/internal/ifc"
+)
+
+// States of an InfiniBand port (IBTA volume 1, PortInfo).
+const (
+	stateDown       = 1
+	stateActive     = 4
+	physicalPolling = 2
+	physicalLinkUp  = 5
+	capCM           = 1 << 16 // communication management is supported
+	widthFour       = 2       // lanes, a bit for each width
+	widthOneFour    = 3
+	speedEDR        = 1 << 5
+	speedsToEDR     = 1<<6 - 1
+	mtuBytes        = 4096
+	virtualLanes    = 4 // encoded: VL0 to VL7
+	defaultPKey     = 0xffff
+	offGIDCount     = 12 // query_hca_vport_gid_out.gids_num
+	offTableIndex   = 14 // query_hca_vport_gid_in.gid_index, query_hca_vport_pkey_in.pkey_index
+	offTable        = 16
+	gidSize         = 16
+	pkeySize        = 4 // in a table, behind two zero bytes
+	offRegister     = 10
+	registerWrite   = 0
+	registerRead    = 1
+	wholeTable      = 0xffff
+)
+
+func (d *Device) queryVirtualPort(r *request) error {
+	c, b := &ifc.VirtualPort, r.out[ifc.VirtualPorts:]
+	g := d.function.GUID()
+	guid := be.Uint64(g[:])
+	state, physical := uint64(stateActive), uint64(physicalLinkUp)
+	if !d.portUp.Load() {
+		state, physical = stateDown, physicalPolling
+	}
+	c.State.Put(b, state)
+	c.PhysicalState.Put(b, physical)
+	c.PortGUID.Put(b, guid)
+	c.NodeGUID.Put(b, guid)
+	c.SystemGUID.Put(b, guid)
+	c.LID.Put(b, uint64(d.nic.LID()))
+	c.SubnetLID.Put(b, uint64(d.nic.LID())) // there is no subnet manager
+	c.CapMask.Put(b, capCM)
+	return nil
+}
+
+// queryGID reads the GID table, of which the port uses the first entries.
+func (d *Device) queryGID(r *request) error {
+	table := d.nic.GIDs()
+	first, n := int(be.Uint16(r.in[offTableIndex:])), 1
+	if first == wholeTable {
+		first, n = 0, (len(r.out)-offTable)/gidSize
+	}
+	if len(r.out) < offTable+n*gidSize {
+		return refuse(ifc.BadOutputSize, "output of %d bytes for %d GIDs", len(r.out), n)
+	}
+	be.PutUint16(r.out[offGIDCount:], uint16(n))
+	for i := range n {
+		if first+i < len(table) {
+			copy(r.out[offTable+i*gidSize:], table[first+i].GID[:])
+		}
+	}
+	return nil
+}
+
+// queryPKey reads the table of partition keys: the default one, and none.
+func (d *Device) queryPKey(r *request) error {
+	first := be.Uint16(r.in[offTableIndex:])
+	if len(r.out) < offTable+pkeySize {
+		return refuse(ifc.BadOutputSize, "output of %d bytes for a P_Key", len(r.out))
+	}
+	if first == 0 || first == wholeTable {
+		be.PutUint16(r.out[offTable+pkeySize-2:], defaultPKey)
+	}
+	return nil
+}
+
+// registers are what ACCESS_REG reaches: their size, and what fills in what is read.
+var registers = map[uint16]struct {
+	size int
+	read func(d *Device, b []byte)
+}{
+	ifc.RegisterPMTU: {16, func(_ *Device, b []byte) {
+		c := &ifc.PortMTU
+		c.Max.Put(b, mtuBytes)
+		c.Admin.Put(b, mtuBytes)
+		c.Operational.Put(b, mtuBytes)
+	}},
+	ifc.RegisterPTYS: {64, func(_ *Device, b []byte) {
+		c := &ifc.LinkType
+		c.WidthCapability.Put(b, widthOneFour)
+		c.WidthOperational.Put(b, widthFour)
+		c.ProtocolCapability.Put(b, speedsToEDR)
+		c.ProtocolOperational.Put(b, speedEDR)
+	}},
+	ifc.RegisterPVLC:           {16, func(_ *Device, b []byte) { ifc.VirtualLanes.Capability.Put(b, virtualLanes) }},
+	ifc.RegisterNodeDescriptor: {64, func(d *Device, b []byte) { copy(b[:64], d.nic.Name()) }},
+	ifc.RegisterHostEndianness: {16, func(*Device, []byte) {}},
+}
+
+// accessRegister reads a register or writes one; nothing that is written is kept.
+func (d *Device) accessRegister(r *request) error {
+	id := be.Uint16(r.in[offRegister:])
+	reg, ok := registers[id]
+	switch {
+	case !ok:
+		return refuse(ifc.BadParameter, "register %#x", id)
+	case len(r.in) < ifc.RegisterData+reg.size:
+		return refuse(ifc.BadInputLength, "input of %d bytes for register %#x", len(r.in), id)
+	case len(r.out) < ifc.RegisterData+reg.size:
+		return refuse(ifc.BadOutputSize, "output of %d bytes for register %#x", len(r.out), id)
+	}
+	data := r.out[ifc.RegisterData:]
+	copy(data[:reg.size], r.in[ifc.RegisterData:])
+	switch r.modifier() {
+	case registerWrite:
+	case registerRead:
+		reg.read(d, data)
+	default:
+		return refuse(ifc.BadParameter, "register access %d", r.modifier())
+	}
+	return nil
+}
+
+// A management datagram (IBTA volume 1, 13.4.3).
+const (
+	madMethod      = 3
+	madStatus      = 4
+	madResponse    = 0x80
+	madUnsupported = 0x000c // method and attribute, as a status
+)
+
+// mad answers management datagrams to the device: it has no agents.
+func (d *Device) mad(r *request) error {
+	answer := r.out[ifc.MAD:][:ifc.MADSize]
+	copy(answer, r.in[ifc.MAD:])
+	answer[madMethod] |= madResponse
+	be.PutUint16(answer[madStatus:], madUnsupported)
+	return nil
+}
