@@ -25,7 +25,7 @@ var layers = [][]string{
 	{"rdma/mlx5/qp"},
 	{"rdma/softnic", "bootstrap", "conn"},
 	{"rdma/mlx5/internal/mlx5test"},
-	{"listener", "internal/interpose"},
+	{"listener", "internal/interpose", "internal/connectx"},
 	{"rdma"},
 	{"examples/internal/exampletest"},
 	{"examples/echo", "examples/http", "examples/streams", "examples/zerocopy", "cmd/farwire", "internal/conformance", "internal/cost", "internal/gates", "internal/vmtest/guest", "internal/vmtest/vmrun"},
