@@ -25,6 +25,7 @@ var suites = []suite{
 	{"./rdma/rxe", "^TestKernel"},
 	{"./rdma", "^Test(ConnConformance(Unequal)?|TLS|Yamux|BothWays|HTTP.*|PeerThatNeverReads|OpenAndClose|SimultaneousClose|CloseUnderWrite|TwoProcesses|PeerKilled.*)$"},
 	{"./rdma", "^TestKernel"},
+	{"./internal/wire", "^TestKernel"},
 	{"./cmd/farwire", "^Test(Kernel|OurDriverAgainst)"},
 }
 
