@@ -45,6 +45,7 @@ KERNELS ?= all
 vm:
 	FARWIRE_TEST_VM=1 $(GO) test -count=1 -run TestMachine ./internal/vmtest
 	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS)
+	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -run TestKernelDrivers ./internal/connectx
 
 # Connections over Soft-RoCE beside perftest, rsockets and TCP, on the newest kernel.
 .PHONY: vm-table

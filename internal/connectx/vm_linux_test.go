@@ -18,8 +18,9 @@ import (
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// qemuVar names a QEMU that has the device vfio-user-pci: 10.1 or later.
-const qemuVar = "FARWIRE_VM_QEMU"
+// kernelsVar has the kernels to boot, as for vmrun. They are not without it: it takes a
+// minute for each, and downloads.
+const kernelsVar = "FARWIRE_VM_KERNELS"
 
 // serve gives the machines that connect to the socket a NIC, one after the other.
 func serve(t *testing.T, nic *softnic.NIC, log *slog.Logger) (socket string) {
@@ -54,14 +55,16 @@ func serve(t *testing.T, nic *softnic.NIC, log *slog.Logger) (socket string) {
 // The kernel's own drivers take the device for a ConnectX, and unmodified programs
 // on rdma-core use it.
 func TestKernelDrivers(t *testing.T) {
-	qemu := os.Getenv(qemuVar)
-	if qemu == "" {
-		t.Skip(qemuVar + " names no QEMU with the device vfio-user-pci")
+	names := os.Getenv(kernelsVar)
+	if names == "" {
+		t.Skip(kernelsVar + " names no kernels: all, or some of them")
 	}
 	ctx := context.Background()
 	cache, err := vmtest.CacheDir()
 	require.NoError(t, err)
-	kernels, err := vmtest.FindKernels(os.Getenv("FARWIRE_VM_KERNELS"))
+	kernels, err := vmtest.FindKernels(names)
+	require.NoError(t, err)
+	qemu, err := vmtest.FetchQEMU(ctx, cache)
 	require.NoError(t, err)
 	userland, err := vmtest.FetchUserland(ctx, cache)
 	require.NoError(t, err)

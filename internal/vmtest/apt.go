@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// apt is a state of apt of its own for one suite, in a folder: an empty machine
+// apt is a state of apt of its own for some suites, in a folder: an empty machine
 // that has nothing installed, so that a package's dependencies are complete and
 // neither locks nor lists of the real machine are touched. Downloads are verified
 // by apt, against Debian's keyring.
@@ -23,8 +23,9 @@ type apt struct {
 // debianKeyring is where package debian-archive-keyring has the suites' keys.
 const debianKeyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
-// newAPT makes the state in dir and reads the suite's lists.
-func newAPT(ctx context.Context, dir, suite string) (*apt, error) {
+// newAPT makes the state in dir and reads the suites' lists. Of packages that several
+// have the last one's is taken.
+func newAPT(ctx context.Context, dir string, suites ...string) (*apt, error) {
 	mirror, err := configuredMirror(ctx)
 	if err != nil {
 		return nil, err
@@ -34,8 +35,11 @@ func newAPT(ctx context.Context, dir, suite string) (*apt, error) {
 			return nil, err
 		}
 	}
-	source := fmt.Sprintf("deb [signed-by=%s] %s %s main\n", debianKeyring, mirror, suite)
-	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(source), 0o644); err != nil {
+	var sources strings.Builder
+	for _, suite := range suites {
+		fmt.Fprintf(&sources, "deb [signed-by=%s] %s %s main\n", debianKeyring, mirror, suite)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "sources.list"), []byte(sources.String()), 0o644); err != nil {
 		return nil, err
 	}
 	if err := os.WriteFile(filepath.Join(dir, "status"), nil, 0o644); err != nil {
@@ -46,7 +50,7 @@ func newAPT(ctx context.Context, dir, suite string) (*apt, error) {
 		"Dir::Etc::sourcelist=" + filepath.Join(dir, "sources.list"), "Dir::Etc::sourceparts=/dev/null",
 		"Dir::State=" + dir, "Dir::State::lists=" + filepath.Join(dir, "lists"), "Dir::State::status=" + filepath.Join(dir, "status"),
 		"Dir::Cache=" + dir, "Dir::Cache::archives=" + filepath.Join(dir, "archives"),
-		"Debug::NoLocking=1", "APT::Sandbox::User=root", "APT::Architecture=amd64", "APT::Architectures=amd64",
+		"APT::Default-Release=" + suites[len(suites)-1], "Debug::NoLocking=1", "APT::Sandbox::User=root", "APT::Architecture=amd64", "APT::Architectures=amd64",
 		"Acquire::Languages=none", "Acquire::Retries=3",
 		"Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false", "Acquire::IndexTargets::deb::Contents-deb::DefaultEnabled=false",
 	} {
