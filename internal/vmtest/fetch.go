@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"os"
@@ -34,7 +35,7 @@ type Image struct {
 // Fetch returns a kernel from the cache, which it downloads first if need be
 // (some 100 MB). Several processes may do so at a time.
 func Fetch(ctx context.Context, cache string, k Kernel) (*Image, error) {
-	img := &Image{Kernel: k, dir: filepath.Join(cache, "kernel-"+k.Name)}
+	img := &Image{Kernel: k, dir: filepath.Join(cache, "kernel-"+k.Name+"-"+selection())}
 	err := once(img.dir, func(dir string) error { return fetchKernel(ctx, k, dir) })
 	if err == nil {
 		var v []byte
@@ -113,6 +114,15 @@ var (
 	moduleFile = regexp.MustCompile(`/kernel/(drivers/(infiniband|net|virtio|char|vfio|iommu|ptp|pps|dpll|pci/controller)|fs|net|crypto|lib|arch|virt)/.*\.ko(\.xz|\.zst)?$`)
 	notWanted  = regexp.MustCompile(`/drivers/net/(wireless|wwan|can|hamradio|usb)/|/fs/(btrfs|xfs|ceph|ocfs2|nfs|smb)/|/arch/x86/kvm/`)
 )
+
+// selection names what is kept, so that a cache from before it changed is not used.
+func selection() string {
+	h := fnv.New32a()
+	for _, r := range []*regexp.Regexp{kernelFile, moduleFile, notWanted} {
+		fmt.Fprintln(h, r)
+	}
+	return fmt.Sprintf("%08x", h.Sum32())
+}
 
 func unpackKernel(ctx context.Context, deb, dir string) error {
 	return readDeb(ctx, deb, func(h *tar.Header, r io.Reader) error {
