@@ -125,11 +125,27 @@ func (s *settings) config(log *slog.Logger) (*softnic.Config, error) {
 }
 
 // runPrograms is the command run.
-func runPrograms(ctx context.Context, args []string, stdout io.Writer) (err error) {
+func runPrograms(ctx context.Context, args []string, stdout io.Writer) error {
 	s, programs, err := parseSettings(args, stdout)
 	if err != nil {
 		return err
 	}
+	return s.withNICs(s.adapters, func(nics []*softnic.NIC, log *slog.Logger) (err error) {
+		if s.counters != "" {
+			defer func() { err = errors.Join(err, writeCounters(s.counters, nics)) }()
+		}
+		host, err := interpose.New(nics, log)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, host.Close()) }()
+		return runOn(ctx, host, programs, stdout)
+	})
+}
+
+// withNICs calls use with NICs on one network, all as the settings say, and closes
+// them. An error of use that may come from the end of the network says so.
+func (s *settings) withNICs(count int, use func(nics []*softnic.NIC, log *slog.Logger) error) (err error) {
 	log := slog.New(slog.DiscardHandler)
 	if s.verbose {
 		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
@@ -148,24 +164,16 @@ func runPrograms(ctx context.Context, args []string, stdout io.Writer) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, leave()) }()
-	nics, err := plugIn(cfg, s.adapters)
+	nics, err := plugIn(cfg, count)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if s.counters != "" {
-			err = errors.Join(err, writeCounters(s.counters, nics))
-		}
 		for _, n := range nics {
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	host, err := interpose.New(nics, log)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, host.Close()) }()
-	if err = runOn(ctx, host, programs, stdout); err != nil && hasEnded(cfg.Network) {
+	if err = use(nics, log); err != nil && hasEnded(cfg.Network) {
 		err = errors.Join(err, errEnded)
 	}
 	return err

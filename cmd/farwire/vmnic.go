@@ -7,7 +7,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
+
+	"github.com/farwire/farwire/rdma/softnic"
 )
 
 const vmNICUsage = `usage: farwire vm-nic -socket path [flags]
@@ -57,33 +58,12 @@ func parseVMNIC(args []string, stdout io.Writer) (s settings, socket string, err
 }
 
 // vmNIC is the command vm-nic.
-func vmNIC(ctx context.Context, args []string, stdout io.Writer) (err error) {
+func vmNIC(ctx context.Context, args []string, stdout io.Writer) error {
 	s, socket, err := parseVMNIC(args, stdout)
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.DiscardHandler)
-	if s.verbose {
-		log = slog.New(slog.NewTextHandler(os.Stderr, nil))
-	}
-	cfg, err := s.config(log)
-	if err != nil {
-		return err
-	}
-	end, err := s.startTrace(cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, end()) }()
-	leave, err := s.startNetwork(cfg)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, leave()) }()
-	nics, err := plugIn(cfg, 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, nics[0].Close()) }()
-	return serveVMs(ctx, socket, nics[0], log, stdout)
+	return s.withNICs(1, func(nics []*softnic.NIC, log *slog.Logger) error {
+		return serveVMs(ctx, socket, nics[0], log, stdout)
+	})
 }
