@@ -194,7 +194,7 @@ func (d *Device) createRMP(r *request) error {
 	}
 	cfg := softnic.SRQConfig{PD: uint32(q.PD.Get(c)), Record: q.Record.Get(c) | recordBit,
 		Entries: 1 << q.LogSize.Get(c), Stride: 1 << q.LogStride.Get(c)}
-	start := q.PageOffset.Get(c) << (12 + q.LogPage.Get(c)) >> 6
+	start := queueStart(q.PageOffset.Get(c), q.LogPage.Get(c))
 	s, err := d.pages(r, q.LogPage.Get(c), start, uint64(cfg.Entries)*uint64(cfg.Stride))
 	if err != nil {
 		return err
