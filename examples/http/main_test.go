@@ -13,14 +13,15 @@ var program = exampletest.Program{
 	Main:  main,
 	Run:   run,
 	Small: []string{"-t", "100ms", "-body", "8"},
-	Wants: []string{"(software)", "p99", "upload: 8 MiB", "download: 8 MiB", "agrees"},
+	Wants: []string{"p99", "upload: 8 MiB", "download: 8 MiB", "agrees"},
 	Bad:   [][]string{{"-t", "0s"}, {"-body", "-1"}},
 }
 
-func TestMain(m *testing.M)         { program.TestMain(m) }
-func TestOneProcess(t *testing.T)   { program.OneProcess(t) }
-func TestTwoProcesses(t *testing.T) { program.TwoProcesses(t) }
-func TestUsage(t *testing.T)        { program.Usage(t) }
+func TestMain(m *testing.M)           { program.TestMain(m) }
+func TestOneProcess(t *testing.T)     { program.OneProcess(t) }
+func TestTwoProcesses(t *testing.T)   { program.TwoProcesses(t) }
+func TestKernelSoftRoCE(t *testing.T) { program.OnSoftRoCE(t) }
+func TestUsage(t *testing.T)          { program.Usage(t) }
 
 // On a terminal the progress is one line that ends as the result; elsewhere only the
 // result is printed. Missing and changed bytes are errors.

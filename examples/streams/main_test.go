@@ -10,11 +10,12 @@ var program = exampletest.Program{
 	Main:  main,
 	Run:   run,
 	Small: []string{"-n", "8", "-bytes", "100000"},
-	Wants: []string{"(software)", "8 streams", "agrees"},
+	Wants: []string{"8 streams", "agrees"},
 	Bad:   [][]string{{"-n", "0"}, {"-bytes", "-1"}},
 }
 
-func TestMain(m *testing.M)         { program.TestMain(m) }
-func TestOneProcess(t *testing.T)   { program.OneProcess(t) }
-func TestTwoProcesses(t *testing.T) { program.TwoProcesses(t) }
-func TestUsage(t *testing.T)        { program.Usage(t) }
+func TestMain(m *testing.M)           { program.TestMain(m) }
+func TestOneProcess(t *testing.T)     { program.OneProcess(t) }
+func TestTwoProcesses(t *testing.T)   { program.TwoProcesses(t) }
+func TestKernelSoftRoCE(t *testing.T) { program.OnSoftRoCE(t) }
+func TestUsage(t *testing.T)          { program.Usage(t) }

@@ -15,7 +15,7 @@ var program = exampletest.Program{
 	Main:  main,
 	Run:   run,
 	Small: []string{"-n", "16"},
-	Wants: []string{"(software)", "agrees"},
+	Wants: []string{"agrees"},
 	Bad:   [][]string{{"-n", "15"}, {"-n", "-1"}},
 }
 

@@ -24,7 +24,7 @@ type Program struct {
 	Main  func()                                           // the program
 	Run   func(context.Context, []string, io.Writer) error // what Main calls
 	Small []string                                         // arguments that make its work short
-	Wants []string                                         // words of a run that went well
+	Wants []string                                         // words of a run that went well, beside the device
 	Bad   [][]string                                       // arguments that make no sense
 }
 
@@ -38,15 +38,31 @@ func (p Program) TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// device is what a run says of its device when nothing else is asked for.
+const device = "(software)"
+
 // OneProcess runs the program without -listen and -dial.
 func (p Program) OneProcess(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, p.Run(t.Context(), p.Small, &out))
-	p.check(t, out.String())
+	p.check(t, out.String(), device)
 }
 
 // TwoProcesses runs it once with -listen and once with -dial.
-func (p Program) TwoProcesses(t *testing.T) {
+func (p Program) TwoProcesses(t *testing.T) { p.twoProcesses(t, device) }
+
+// OnSoftRoCE is TwoProcesses on the Soft-RoCE device that FARWIRE_RXE names, as in a
+// virtual machine (make vm): the program is the same, and only its environment differs.
+func (p Program) OnSoftRoCE(t *testing.T) {
+	name := os.Getenv("FARWIRE_RXE")
+	if name == "" {
+		t.Skip("FARWIRE_RXE is not set")
+	}
+	t.Setenv("FARWIRE_DEVICE", name)
+	p.twoProcesses(t, "over "+name)
+}
+
+func (p Program) twoProcesses(t *testing.T, device string) {
 	ctx, stop := context.WithCancel(t.Context())
 	server := p.command(ctx, "-listen", "127.0.0.1:0")
 	server.Stderr = os.Stderr
@@ -62,7 +78,7 @@ func (p Program) TwoProcesses(t *testing.T) {
 
 	out, err := p.command(ctx, append([]string{"-dial", address}, p.Small...)...).CombinedOutput()
 	require.NoError(t, err, string(out))
-	p.check(t, string(out))
+	p.check(t, string(out), device)
 }
 
 // Usage gives the program arguments that it must refuse.
@@ -75,8 +91,9 @@ func (p Program) Usage(t *testing.T) {
 	}
 }
 
-func (p Program) check(t *testing.T, out string) {
+func (p Program) check(t *testing.T, out, device string) {
 	t.Helper()
+	require.Contains(t, out, device)
 	for _, w := range p.Wants {
 		require.Contains(t, out, w)
 	}

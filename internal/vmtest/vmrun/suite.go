@@ -27,6 +27,9 @@ var suites = []suite{
 	{"./rdma", "^TestKernel"},
 	{"./internal/wire", "^TestKernel"},
 	{"./cmd/farwire", "^Test(Kernel|OurDriverAgainst)"},
+	{"./examples/echo", "^TestKernel"},
+	{"./examples/http", "^TestKernel"},
+	{"./examples/streams", "^TestKernel"},
 }
 
 // setup makes the Soft-RoCE device that FARWIRE_RXE names.
