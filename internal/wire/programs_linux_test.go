@@ -50,9 +50,16 @@ func serve(t *testing.T, program ...string) (c net.Conn, end func()) {
 	cmd := exec.Command(program[0], append(program[1:], "-p", port)...)
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	var failure error
+	ended := make(chan struct{})
+	go func() { failure = cmd.Wait(); close(ended) }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		<-ended
+		if t.Failed() {
+			t.Logf("%s: %v\n%s", program[0], failure, &out)
+		}
+	})
 	require.Eventually(t, func() (ok bool) {
 		var err error
 		c, err = net.Dial("tcp", "127.0.0.1:"+port)
@@ -61,8 +68,8 @@ func serve(t *testing.T, program ...string) (c net.Conn, end func()) {
 	require.NoError(t, c.SetDeadline(time.Now().Add(waitTime)))
 	return c, func() {
 		c.Close()
-		err := <-ended
-		require.NoError(t, err, "%s", &out)
+		<-ended
+		require.NoError(t, failure, "%s", &out)
 	}
 }
 

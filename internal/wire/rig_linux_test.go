@@ -57,7 +57,7 @@ func lay(t *testing.T) {
 	})
 	for _, line := range []string{
 		"ip netns add " + namespace,
-		"ip link add w0 mtu 9000 type veth peer name w1 mtu 9000 netns " + namespace,
+		"ip link add w0 address 02:00:00:00:0b:01 mtu 9000 type veth peer name w1 address 02:00:00:00:0b:02 mtu 9000 netns " + namespace,
 		"ip addr add 10.11.0.1/24 dev w0",
 		"ip addr add fd00:11::1/64 dev w0 nodad",
 		"ip link set w0 up",
@@ -65,6 +65,11 @@ func lay(t *testing.T) {
 		"ip -n far addr add fd00:11::2/64 dev w1 nodad",
 		"ip -n far link set w1 up",
 		"ip -n far link set lo up",
+		// The kernel asks for its peer for one second, and early questions on a new link can be lost.
+		"ip neigh replace 10.11.0.2 lladdr 02:00:00:00:0b:02 dev w0 nud permanent",
+		"ip neigh replace fd00:11::2 lladdr 02:00:00:00:0b:02 dev w0 nud permanent",
+		"ip -n far neigh replace 10.11.0.1 lladdr 02:00:00:00:0b:01 dev w1 nud permanent",
+		"ip -n far neigh replace fd00:11::1 lladdr 02:00:00:00:0b:01 dev w1 nud permanent",
 		"rdma link add " + device + " type rxe netdev w0",
 	} {
 		command(t, line)
