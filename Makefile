@@ -65,6 +65,11 @@ bench:
 cost:
 	$(GO) run ./internal/cost
 
+# Connections between two processes beside TCP and Unix sockets; -links and -profile by hand.
+.PHONY: compare
+compare:
+	$(GO) run ./internal/compare
+
 # Programs on rdma-core under farwire run; the table of docs/conformance.md.
 .PHONY: conformance rdma-core
 conformance: rdma-core

@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"listener", "internal/interpose", "internal/connectx"},
 	{"rdma"},
 	{"examples/internal/exampletest"},
-	{"examples/echo", "examples/http", "examples/streams", "examples/zerocopy", "cmd/farwire", "internal/conformance", "internal/wire", "internal/cost", "internal/gates", "internal/vmtest/guest", "internal/vmtest/vmrun"},
+	{"examples/echo", "examples/http", "examples/streams", "examples/zerocopy", "cmd/farwire", "internal/conformance", "internal/wire", "internal/cost", "internal/compare", "internal/gates", "internal/vmtest/guest", "internal/vmtest/vmrun"},
 }
 
 // strangers are packages that stand side by side: the first must not import

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/pprof"
+	"strings"
+	"time"
+)
+
+// profileEnv names the directory for profiles.
+const profileEnv = "FARWIRE_COMPARE_PROFILE"
+
+// play is the main function of a client or a server.
+func play(args []string, stdin io.Reader, stdout io.Writer) (err error) {
+	i := linkNamed(args[1])
+	if i < 0 {
+		return fmt.Errorf("unknown link %q", args[1])
+	}
+	l := &links[i]
+	if dir := os.Getenv(profileEnv); dir != "" {
+		f, err := os.Create(filepath.Join(dir, l.name+"."+args[0]+".pprof"))
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if err := pprof.StartCPUProfile(f); err != nil {
+			return err
+		}
+		defer pprof.StopCPUProfile()
+	}
+	if args[0] == "server" {
+		return l.server(stdin, stdout)
+	}
+	return l.client(args[2:], stdin, stdout)
+}
+
+// server serves one client.
+func (l *link) server(stdin io.Reader, stdout io.Writer) error {
+	ln, err := l.listen()
+	if err != nil {
+		return err
+	}
+	defer ln.Close()
+	go func() { // its parent may be gone before there was a client
+		_, _ = io.Copy(io.Discard, stdin)
+		ln.Close()
+	}()
+	fmt.Fprintln(stdout, ln.Addr())
+	c, err := ln.Accept()
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return serve(c)
+}
+
+// client does the jobs it reads and writes what they took. Without an address it is a
+// server too.
+func (l *link) client(address []string, stdin io.Reader, stdout io.Writer) error {
+	inside := len(address) == 0
+	served := make(chan error, 1)
+	if inside {
+		ln, err := l.listen()
+		if err != nil {
+			return err
+		}
+		defer ln.Close()
+		address = []string{ln.Addr().String()}
+		go func() {
+			c, err := ln.Accept()
+			if err == nil {
+				err = serve(c)
+			}
+			served <- err
+		}()
+	} else {
+		served <- nil
+	}
+	c, err := l.dial(address[0])
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	buf := make([]byte, maxMessage)
+	for {
+		var j job
+		if _, err := fmt.Fscanln(stdin, &j.back, &j.size, &j.count); err == io.EOF {
+			return errors.Join(c.Close(), <-served)
+		} else if err != nil {
+			return err
+		}
+		r, err := j.do(c, buf, inside)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, int64(r.wall), int64(r.cpu))
+	}
+}
+
+// child is a process of this program, which ends when its input does.
+type child struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+func start(ctx context.Context, profile string, l *link, args ...string) (*child, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	c := &child{cmd: exec.CommandContext(ctx, self, args...)}
+	c.cmd.Env = append(append(os.Environ(), l.environment()...), profileEnv+"="+profile)
+	c.cmd.Stderr = os.Stderr
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	c.out = bufio.NewReader(out)
+	return c, c.cmd.Start()
+}
+
+func (c *child) end() error {
+	err := errors.Join(c.in.Close(), c.cmd.Wait())
+	if err != nil {
+		return fmt.Errorf("%v: %w", c.cmd.Args[1:], err)
+	}
+	return nil
+}
+
+// pair is the processes of a link.
+type pair struct {
+	*link
+	server, client *child
+}
+
+func startPair(ctx context.Context, profile string, l *link) (p *pair, err error) {
+	p = &pair{link: l}
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("%s: %w", l.name, err), p.end())
+		}
+	}()
+	args := []string{"client", l.name}
+	if !l.inside {
+		if p.server, err = start(ctx, profile, l, "server", l.name); err != nil {
+			return nil, err
+		}
+		address, err := p.server.out.ReadString('\n')
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, strings.TrimSpace(address))
+	}
+	p.client, err = start(ctx, profile, l, args...)
+	return p, err
+}
+
+func (p *pair) do(j job) (r result, err error) {
+	fmt.Fprintln(p.client.in, j.back, j.size, j.count)
+	var wall, cpu int64
+	if _, err := fmt.Fscanln(p.client.out, &wall, &cpu); err != nil {
+		return r, fmt.Errorf("%s: no result: %w", p.name, err)
+	}
+	return result{time.Duration(wall), time.Duration(cpu)}, nil
+}
+
+func (p *pair) end() error {
+	var errs []error
+	for _, c := range []*child{p.client, p.server} {
+		if c != nil {
+			errs = append(errs, c.end())
+		}
+	}
+	return errors.Join(errs...)
+}
