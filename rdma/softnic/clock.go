@@ -67,6 +67,8 @@ func (f *file) mapClock(offset int64, length int) (*verbs.Page, error) {
 func (p *ProcessFile) mapClock(process int, offset int64, length int) error {
 	f := p.f
 	err := f.clockMappable(offset, length)
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if err == nil && p.clock == nil {
 		if p.clock, err = f.pages.(*processPages).from.Page(offset); err == nil {
 			f.nic.putClockInfo(p.clock.Bytes())

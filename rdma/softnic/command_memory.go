@@ -6,25 +6,21 @@ import (
 )
 
 func (c *call) allocPD(inv uapi.Invoke) error {
-	n, f := c.nic, c.file
 	if _, err := core[uapi.AllocPD](c, inv.Core); err != nil {
 		return err
 	}
-	if n.count.PDs >= n.lim.PDs {
-		return refuse(enomem, "%d protection domains", n.count.PDs)
-	}
-	d := &pd{number: n.nextPDN}
-	n.nextPDN = nextNumber(n.nextPDN)
-	if err := mandatoryOut(c, prm.AllocPDResponse{PDN: d.number}); err != nil {
+	d, err := c.nic.newPD()
+	if err != nil {
 		return err
 	}
 	h := c.add(uapi.ObjectPD, d)
-	n.count.PDs++
-	if err := out(c, inv.Reply, uapi.AllocPDResp{PDHandle: h}); err != nil {
-		f.drop(h)
-		return err
+	if err = mandatoryOut(c, prm.AllocPDResponse{PDN: d.number}); err == nil {
+		err = out(c, inv.Reply, uapi.AllocPDResp{PDHandle: h})
 	}
-	return nil
+	if err != nil {
+		c.file.drop(h)
+	}
+	return err
 }
 
 func (c *call) deallocPD(inv uapi.Invoke) error {

@@ -81,14 +81,18 @@ func (p *Function) do(command func(n *NIC) error) error {
 	n := p.f.nic
 	n.lock()
 	defer n.unlock()
-	if n.failed || p.f.closed {
+	if p.gone() {
 		return refuse(eio, "device has failed")
 	}
 	n.count.Commands++
 	return command(n)
 }
 
-// find is the object with a number.
+// gone reports whether the objects are no more, although their numbers are known.
+// NIC.mu is held.
+func (p *Function) gone() bool { return p.f.nic.failed || p.f.closed }
+
+// find is the object with a number, of a function that is not gone.
 func find[T any](p *Function, table map[uint32]uint32, number uint32) (T, error) {
 	var none T
 	handle, ok := table[number]
@@ -119,12 +123,10 @@ func nobody[T any](T) int { return 0 }
 // AllocPD makes a protection domain.
 func (p *Function) AllocPD() (number uint32, err error) {
 	err = p.do(func(n *NIC) error {
-		if n.count.PDs >= n.lim.PDs {
-			return refuse(enomem, "%d protection domains", n.count.PDs)
+		d, err := n.newPD()
+		if err != nil {
+			return err
 		}
-		d := &pd{number: n.nextPDN}
-		n.nextPDN = nextNumber(n.nextPDN)
-		n.count.PDs++
 		number = d.number
 		p.pds[number] = p.f.objects.add(uapi.ObjectPD, d)
 		return nil
@@ -164,8 +166,11 @@ func (p *Function) Ring(page uint32, offset int, store []byte) {
 	n := p.f.nic
 	n.lock()
 	defer n.unlock()
+	if p.gone() {
+		return
+	}
 	u, err := find[*uar](p, p.pages, page)
-	if err != nil || n.failed || offset < 0 || offset+len(store) > prm.PageSize {
+	if err != nil || offset < 0 || offset+len(store) > prm.PageSize {
 		return
 	}
 	register := offset &^ 7

@@ -11,6 +11,26 @@ type pd struct {
 	users  int // regions and queue pairs
 }
 
+// newPD makes a protection domain with a number that no other has.
+func (n *NIC) newPD() (*pd, error) {
+	if n.count.PDs >= n.lim.PDs {
+		return nil, refuse(enomem, "%d protection domains", n.count.PDs)
+	}
+	for n.pds[n.nextPDN] {
+		n.nextPDN = nextNumber(n.nextPDN)
+	}
+	d := &pd{number: n.nextPDN}
+	n.nextPDN = nextNumber(n.nextPDN)
+	n.pds[d.number] = true
+	n.count.PDs++
+	return d, nil
+}
+
+func (n *NIC) dropPD(d *pd) {
+	delete(n.pds, d.number)
+	n.count.PDs--
+}
+
 // mr is a memory region: the bytes [va, va+length) of its user's address space
 // are those at start, as far as access allows. Its one key is both the local
 // and the remote one.

@@ -65,6 +65,7 @@ type NIC struct {
 	qps        map[uint32]*qp
 	cqs        map[uint32]*cq
 	srqs       map[uint32]bool // numbers in use
+	pds        map[uint32]bool // the same
 	mrs        map[uint32]*mr
 	keyIndex   map[uint32]bool // indices of keys in use
 	nextQPN    uint32
@@ -135,7 +136,7 @@ func newNIC(cfg *Config) (*NIC, error) {
 	}
 	n.files, n.flushing, n.pages = map[*file]bool{}, map[*qp]bool{}, map[uint32]*uar{}
 	n.qps, n.cqs, n.mrs = map[uint32]*qp{}, map[uint32]*cq{}, map[uint32]*mr{}
-	n.srqs = map[uint32]bool{}
+	n.srqs, n.pds = map[uint32]bool{}, map[uint32]bool{}
 	n.keyIndex, n.late, n.held = map[uint32]bool{}, map[*cq]bool{}, map[*cq][]prm.Completion{}
 	// Numbers start somewhere else on each NIC, so that mixing NICs up shows.
 	n.nextQPN, n.nextCQN = firstNumber+rand.Uint32N(1<<23), firstNumber+rand.Uint32N(1<<23)
@@ -288,6 +289,13 @@ func (n *NIC) MTU() verbs.MTU { return n.mtu }
 
 // UDP reports whether the port reaches other processes by UDP.
 func (n *NIC) UDP() bool { return n.udp }
+
+// PortUp reports whether the port is up; that of a NIC that has failed is not.
+func (n *NIC) PortUp() bool {
+	n.lock()
+	defer n.unlock()
+	return n.portUp && !n.failed
+}
 
 // Counters takes a snapshot.
 func (n *NIC) Counters() Counters {

@@ -67,7 +67,7 @@ func (f *file) drop(handle uint32) {
 	n := f.nic
 	switch _, v := f.objects.remove(handle); o := v.(type) {
 	case *pd:
-		n.count.PDs--
+		n.dropPD(o)
 	case *mr:
 		n.dropRegion(o)
 		f.unpin(o.charge)

@@ -92,7 +92,7 @@ type ProcessFile struct {
 	mu    sync.Mutex // guards pages; after NIC.mu
 	pages []polledPage
 
-	clock PageMemory // about the clock; nil until it is mapped; guarded by NIC.mu
+	clock PageMemory // about the clock; nil until it is mapped; guarded by mu
 }
 
 // OpenFor opens the NIC for another process, of the number given. It fails with syscall.EIO when the
@@ -153,6 +153,7 @@ func (p *ProcessFile) Close() error {
 	p.pages = nil
 	if p.clock != nil {
 		_ = p.clock.Free()
+		p.clock = nil
 	}
 	return err
 }
@@ -212,7 +213,7 @@ func (f *file) share(u *uar) error {
 		u.nic.warn("doorbell page", "error", err)
 	}
 	u.mem, u.polled = mem, true
-	f.pages.(*processPages).file.add(u, nil)
+	f.pages.(*processPages).file.add(u)
 	return nil
 }
 

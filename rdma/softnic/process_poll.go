@@ -1,6 +1,7 @@
 package softnic
 
 import (
+	"slices"
 	"sync/atomic"
 
 	"github.com/farwire/farwire/internal/hostmem"
@@ -10,8 +11,9 @@ import (
 // polledPage is a doorbell page that is looked at for stores. alias is the
 // memory of another offset of the same page, or nil.
 type polledPage struct {
-	uar   *uar
-	alias PageMemory
+	uar    *uar
+	offset int64
+	alias  PageMemory
 }
 
 // processPages takes a page out of the poller's sight before its memory goes.
@@ -53,19 +55,24 @@ func (m *processPage) Free() error {
 	return m.PageMemory.Free()
 }
 
-func (p *ProcessFile) add(u *uar, alias PageMemory) {
+func (p *ProcessFile) add(u *uar) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pages = append(p.pages, polledPage{u, alias})
+	p.pages = append(p.pages, polledPage{uar: u, offset: u.offset})
 }
 
-// addAlias has another offset of a page polled too.
+// addAlias has another offset of a page polled too, unless it is.
 func (p *ProcessFile) addAlias(u *uar, offset int64) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slices.ContainsFunc(p.pages, func(v polledPage) bool { return v.uar == u && v.offset == offset }) {
+		return nil
+	}
 	mem, err := p.f.pages.(*processPages).from.Page(offset)
 	if err != nil {
 		return errnoOf(err)
 	}
-	p.add(u, mem)
+	p.pages = append(p.pages, polledPage{u, offset, mem})
 	return nil
 }
 

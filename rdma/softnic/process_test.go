@@ -404,6 +404,18 @@ func TestProcessClockInfo(t *testing.T) {
 	require.Equal(t, syscall.EINVAL, p.ProcessFile.Map(processNumber, offset, 1))
 }
 
+// A file that is closed twice gives its page about the clock back once.
+func TestProcessClosedTwice(t *testing.T) {
+	p := openFor(t, newNIC(t, memoryOnly(softnic.Config{})))
+	nic, err := mlx5.OpenFile(p, mlx5.Config{})
+	require.NoError(t, err)
+	offset := prm.MapOffset(prm.MapClockInfo, prm.ClockInfoV1, hostmem.PageSize())
+	require.NoError(t, p.ProcessFile.Map(processNumber, offset, hostmem.PageSize()))
+	require.NoError(t, nic.Close())
+	require.ErrorIs(t, p.Close(), os.ErrClosed)
+	require.Zero(t, p.pages[offset].refs)
+}
+
 // All offsets that name a static page ring its doorbells.
 func TestProcessAliases(t *testing.T) {
 	soft := newNIC(t, memoryOnly(softnic.Config{StaticUAR: true}))
@@ -414,6 +426,10 @@ func TestProcessAliases(t *testing.T) {
 	alias, err := p.Map(offset, hostmem.PageSize())
 	require.NoError(t, err)
 	require.Equal(t, pages+1, p.Pages())
+	again, err := p.Map(offset, hostmem.PageSize())
+	require.NoError(t, err)
+	require.Equal(t, pages+1, p.Pages(), "the same offset is the same page")
+	require.NoError(t, again.Unmap())
 	require.NoError(t, a.done.Arm(false))
 	p.Poll()
 	word := prm.ArmDoorbell(prm.ArmValue(0, false, 0), 1)
