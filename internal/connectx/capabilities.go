@@ -188,11 +188,3 @@ func (d *Device) querySpecialContexts(r *request) error {
 	be.PutUint32(r.out[offNullKey:], nullKey)
 	return nil
 }
-
-// disable ends the driver's use of the device. The command queue stays where it is.
-func (d *Device) disable(*request) error {
-	queue := d.queue
-	d.restart()
-	d.queue = queue
-	return nil
-}

@@ -1,6 +1,7 @@
 package connectx
 
 import (
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -181,30 +182,102 @@ func TestPort(t *testing.T) {
 	require.Equal(t, byte(1<<4), e[ifc.EventPortNumber])
 }
 
-// Reset and DISABLE_HCA leave no objects.
+// Reset, TEARDOWN_HCA, DISABLE_HCA and another ENABLE_HCA leave no objects.
 func TestReset(t *testing.T) {
 	g := newGuest(t)
+	for _, op := range []ifc.Opcode{ifc.TeardownDevice, ifc.DisableDevice, ifc.EnableDevice} {
+		g.number(command(ifc.AllocPD, 16))
+		number, _ := g.createEQ(3, 1<<ifc.EventPort)
+		g.do(command(op, 16), 16)
+		require.Zero(t, g.nic.Counters().PDs, "%#x", op)
+		require.Nil(t, g.d.events.get(number), "%#x", op)
+		g.start()
+	}
 	pd := g.number(command(ifc.AllocPD, 16))
-	g.do(command(ifc.DisableDevice, 16), 16)
-	_, status := g.try(about(ifc.DeallocPD, pd), 16)
-	require.Equal(t, ifc.BadResource, status)
-	pd = g.number(command(ifc.AllocPD, 16))
 	g.d.Reset()
 	require.Equal(t, uint32(5<<4|6), g.read(regQueueLow), "no queue")
-	g.write(regQueueLow, queueAddr)
-	_, status = g.try(about(ifc.DeallocPD, pd), 16)
+	g.start()
+	_, status := g.try(about(ifc.DeallocPD, pd), 16)
 	require.Equal(t, ifc.BadResource, status)
 	require.Zero(t, g.nic.Counters().PDs)
 }
 
-// A NIC that fails has its commands fail.
+// What a command is about must be there: a device in use.
+func TestOrderOfUse(t *testing.T) {
+	g := newGuest(t)
+	status := func(op ifc.Opcode) ifc.Status {
+		_, status := g.try(command(op, 16), 16)
+		return status
+	}
+	require.Equal(t, ifc.BadSystemState, status(ifc.InitDevice), "a second time")
+	require.Equal(t, ifc.OK, status(ifc.TeardownDevice))
+	require.Equal(t, ifc.BadSystemState, status(ifc.AllocPD))
+	require.Equal(t, ifc.OK, status(ifc.QueryPages))
+	require.Equal(t, ifc.OK, status(ifc.InitDevice))
+	require.Equal(t, ifc.OK, status(ifc.AllocPD))
+	require.Equal(t, ifc.OK, status(ifc.DisableDevice))
+	require.Equal(t, ifc.BadSystemState, status(ifc.QueryPages))
+	require.Equal(t, ifc.BadSystemState, status(ifc.InitDevice))
+	require.Equal(t, ifc.OK, status(ifc.NOP))
+	require.Equal(t, ifc.OK, status(ifc.EnableDevice))
+}
+
+// A NIC that fails has its commands fail, and the driver sees it in the registers.
 func TestFailedNIC(t *testing.T) {
 	g := newGuest(t)
+	health := func() []uint32 { return []uint32{g.read(0x238), g.read(0x23c)} }
+	require.Equal(t, []uint32{0, 0}, health())
 	g.nic.Fail()
+	require.Equal(t, []uint32{0x80000000, 0x00080000}, health())
 	_, status := g.try(command(ifc.AllocPD, 16), 16)
 	require.Equal(t, ifc.InternalError, status)
+	g.write(uint64(g.page)*pageSize+0x800, 0)
 	g.d.Reset()
-	g.write(regQueueLow, queueAddr)
+	g.start()
 	_, status = g.try(command(ifc.AllocPD, 16), 16)
 	require.Equal(t, ifc.InternalError, status)
+	require.Equal(t, []uint32{0x80000000, 0x00080000}, health())
+}
+
+// A device that its driver does not let be master of the bus reads and writes
+// nothing, and raises nothing.
+func TestBusMaster(t *testing.T) {
+	g := newGuest(t)
+	g.page = g.number(command(ifc.AllocUAR, 16))
+	number, addr := g.createEQ(3, 1<<ifc.EventPort)
+	g.armEQ(number, 0)
+	g.master(false)
+	slot := g.prepare(command(ifc.NOP, 16), 16)
+	require.Equal(t, slot, g.submit(slot), "left alone")
+	g.nic.SetPort(false)
+	require.Equal(t, byte(1), g.event(addr, 0)[ifc.EventOwner], "no entry")
+	require.Empty(t, g.raised())
+	memory := g.d.guest
+	require.ErrorIs(t, memory.Write(firstFree, []byte{1}), syscall.EFAULT)
+	_, ok := memory.Load32(firstFree)
+	require.False(t, ok)
+	_, ok = memory.CompareSwap64(firstFree, 0, 1)
+	require.False(t, ok)
+	_, ok = memory.Add64(firstFree, 1)
+	require.False(t, ok)
+	require.False(t, memory.Store32(firstFree, 1))
+	require.False(t, memory.Pin(firstFree, 1, false))
+
+	g.master(true)
+	g.nic.SetPort(true)
+	require.Equal(t, byte(ifc.PortUp), g.event(addr, 0)[ifc.EventSubtype])
+	require.Equal(t, []int{3}, g.raised())
+}
+
+// A port that was down before the device was there is down.
+func TestPortDownBefore(t *testing.T) {
+	g := newGuest(t)
+	g.nic.SetPort(false)
+	d, err := New(Config{NIC: g.nic, Memory: g.mem, Raise: func(int) {}})
+	require.NoError(t, err)
+	require.NoError(t, g.d.Close())
+	g.d = d
+	g.start()
+	port := g.do(command(ifc.QueryVirtualPort, 16), ifc.HeadSize+512)[ifc.VirtualPorts:]
+	require.Equal(t, uint64(stateDown), ifc.VirtualPort.State.Get(port))
 }

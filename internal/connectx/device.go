@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/farwire/farwire/internal/ifc"
 	"github.com/farwire/farwire/internal/pciconfig"
+	"github.com/farwire/farwire/internal/uapi"
 	"github.com/farwire/farwire/internal/vfiouser"
 	"github.com/farwire/farwire/rdma/softnic"
 )
@@ -29,11 +29,12 @@ type Device struct {
 	log    *slog.Logger
 	config *pciconfig.Space
 	epoch  time.Time
-	portUp atomic.Bool
+	failed atomic.Bool // the NIC has
 
 	mu       sync.Mutex // guards what follows; before the NIC's lock
-	queue    uint64     // address of the command queue
-	caps     [2][]byte  // general and atomic capabilities as the driver set them; nil: as they are
+	use      use
+	queue    uint64    // address of the command queue
+	caps     [2][]byte // general and atomic capabilities as the driver set them; nil: as they are
 	function *softnic.Function
 	budget   int64 // entries of page lists that objects may still hold
 	mkeys    map[uint32]int
@@ -48,7 +49,7 @@ type Device struct {
 // New makes a device, in the state after power-on. The caller closes it, before the
 // NIC.
 func New(c Config) (*Device, error) {
-	d := &Device{nic: c.NIC, guest: c.Memory, log: c.Logger, epoch: time.Now()}
+	d := &Device{nic: c.NIC, log: c.Logger, epoch: time.Now()}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
@@ -56,8 +57,12 @@ func New(c Config) (*Device, error) {
 	if d.config, err = pciconfig.New(identity(c.NIC)); err != nil {
 		return nil, fmt.Errorf("connectx: %w", err)
 	}
-	d.portUp.Store(true)
-	d.events.raise = c.Raise
+	d.guest = &bus{d.config, c.Memory}
+	d.events.raise = func(vector int) {
+		if d.config.MayMaster() {
+			c.Raise(vector)
+		}
+	}
 	if err := d.powerOn(); err != nil {
 		return nil, fmt.Errorf("connectx: %w", err)
 	}
@@ -66,7 +71,7 @@ func New(c Config) (*Device, error) {
 
 // powerOn makes everything that commands work on anew.
 func (d *Device) powerOn() (err error) {
-	d.queue, d.caps, d.budget = 0, [2][]byte{}, maxPages
+	d.use, d.queue, d.caps, d.budget = useNone, 0, [2][]byte{}, maxPages
 	d.mkeys, d.cqs, d.srqs = map[uint32]int{}, map[uint32]int{}, map[uint32]int{}
 	d.qps, d.idle = map[uint32]*queuePair{}, numbers{}
 	d.events.clear()
@@ -92,6 +97,7 @@ func (d *Device) restart() {
 	if err := d.powerOn(); err != nil {
 		d.log.Warn("restart", "error", err)
 		d.function = nil
+		d.failed.Store(true)
 	}
 }
 
@@ -201,14 +207,14 @@ func (d *Device) writePage(page uint32, offset int, p []byte) {
 const maxNumber = 1<<24 - 1
 
 // asynchronous hands an event of the NIC on to the driver. It is called with the
-// NIC locked.
+// NIC locked. That the NIC has failed is no entry of a queue: the driver looks at the
+// health registers.
 func (d *Device) asynchronous(e softnic.FunctionEvent) {
-	entry, ok := entryOf(e)
-	if !ok {
+	if e.Kind == uapi.EventDeviceFatal {
+		d.failed.Store(true)
 		return
 	}
-	if entry[ifc.EventType] == byte(ifc.EventPort) {
-		d.portUp.Store(entry[ifc.EventSubtype] == ifc.PortUp)
+	if entry, ok := entryOf(e); ok {
+		d.events.post(&entry)
 	}
-	d.events.post(&entry)
 }

@@ -48,10 +48,10 @@ func init() {
 	nothing := func(*Device, *request) error { return nil }
 	handlers = map[ifc.Opcode]handler{
 		ifc.NOP:                  {"NOP", head, head, nothing},
-		ifc.EnableDevice:         {"ENABLE_HCA", head, head, nothing},
+		ifc.EnableDevice:         {"ENABLE_HCA", head, head, (*Device).enable},
 		ifc.DisableDevice:        {"DISABLE_HCA", head, head, (*Device).disable},
-		ifc.InitDevice:           {"INIT_HCA", head, head, nothing},
-		ifc.TeardownDevice:       {"TEARDOWN_HCA", head, head, nothing},
+		ifc.InitDevice:           {"INIT_HCA", head, head, (*Device).initialize},
+		ifc.TeardownDevice:       {"TEARDOWN_HCA", head, head, (*Device).teardown},
 		ifc.QueryISSI:            {"QUERY_ISSI", head, 112, (*Device).queryISSI},
 		ifc.SetISSI:              {"SET_ISSI", head, head, (*Device).setISSI},
 		ifc.QueryPages:           {"QUERY_PAGES", head, head, nothing}, // needs none
@@ -123,6 +123,9 @@ func (d *Device) dispatch(h handler, op ifc.Opcode, r *request) error {
 		return refuse(ifc.BadInputLength, "input of %d bytes, %d needed", len(r.in), h.in)
 	case len(r.out) < h.out:
 		return refuse(ifc.BadOutputSize, "output of %d bytes, %d needed", len(r.out), h.out)
+	}
+	if err := d.mayUse(op); err != nil {
+		return err
 	}
 	return h.do(d, r)
 }

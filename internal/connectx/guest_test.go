@@ -104,9 +104,28 @@ func newGuest(t testing.TB) *guest {
 		require.NoError(t, g.d.Close())
 		require.NoError(t, nic.Close())
 	})
+	g.start()
+	return g
+}
+
+// start makes the device a master of the bus and takes it into use, as a driver does
+// after power-on.
+func (g *guest) start() {
+	g.master(true)
 	g.write(regQueueHigh, 0)
 	g.write(regQueueLow, queueAddr)
-	return g
+	for _, op := range []ifc.Opcode{ifc.EnableDevice, ifc.InitDevice} {
+		_, _ = g.try(command(op, ifc.HeadSize), ifc.HeadSize)
+	}
+}
+
+// master sets or clears the one bit of the command register that DMA needs.
+func (g *guest) master(may bool) {
+	command := []byte{0, 0}
+	if may {
+		command[0] = 1 << 2
+	}
+	g.d.Write(vfiouser.ConfigSpace, 4, command)
 }
 
 // raised is the vectors raised since it was called last.

@@ -34,7 +34,7 @@ func (d *Device) queryVirtualPort(r *request) error {
 	g := d.function.GUID()
 	guid := be.Uint64(g[:])
 	state, physical := uint64(stateActive), uint64(physicalLinkUp)
-	if !d.portUp.Load() {
+	if !d.nic.PortUp() {
 		state, physical = stateDown, physicalPolling
 	}
 	c.State.Put(b, state)

@@ -16,6 +16,8 @@ const (
 	regQueueLow       = 0x14 // with the number and size of slots
 	regDoorbell       = 0x18 // a bit for each slot
 	regHealthFirmware = 0x230
+	regHealthSeverity = 0x238 // in the first byte
+	regHealthSyndrome = 0x23c // in the second byte
 	regTimerHigh      = 0x1000
 	regTimerLow       = 0x1004
 	regHealthCounter  = 0x1010
@@ -34,6 +36,15 @@ const (
 	logSlotSize       = 6
 	healthFirmware    = 0x10230000 // version, packed
 	healthPeriod      = 100 * time.Millisecond
+)
+
+// What the device says of its health once the NIC has failed: that this is for good,
+// and why (Linux include/linux/mlx5/device.h, struct health_buffer and
+// MLX5_RFR_BIT_OFFSET; mlx5_ifc.h, MLX5_INITIAL_SEG_HEALTH_SYNDROME_HW_FATAL_ERR). The
+// driver looks every other second, and takes the device out of use then.
+const (
+	healthFatal         = 1 << 31
+	healthHardwareError = 0x08 << 16
 )
 
 // readRegisters reads registers, or parts of some.
@@ -60,6 +71,10 @@ func (d *Device) register(offset uint64) uint32 {
 		return uint32(d.commandQueue()) | logSlots<<4 | logSlotSize
 	case regHealthFirmware:
 		return healthFirmware
+	case regHealthSeverity:
+		return d.ifFailed(healthFatal)
+	case regHealthSyndrome:
+		return d.ifFailed(healthHardwareError)
 	case regTimerHigh:
 		return uint32(uint64(time.Since(d.epoch)) >> 32)
 	case regTimerLow:
@@ -70,6 +85,13 @@ func (d *Device) register(offset uint64) uint32 {
 		return uint32(time.Now().Unix())
 	case regRealTimeLow:
 		return uint32(time.Now().Nanosecond())
+	}
+	return 0
+}
+
+func (d *Device) ifFailed(v uint32) uint32 {
+	if d.failed.Load() {
+		return v
 	}
 	return 0
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 )
 
 // Size is how many bytes a configuration space has.
@@ -15,8 +16,9 @@ type Space struct {
 	initial  [Size]byte
 	writable [Size]byte // bits that software may change
 
-	mu    sync.Mutex
-	bytes [Size]byte
+	mu     sync.Mutex
+	bytes  [Size]byte
+	master atomic.Bool // what bytes say of it
 }
 
 // Function is what a function says of itself.
@@ -148,6 +150,9 @@ func (s *Space) Write(off uint64, p []byte) {
 		}
 		w := s.writable[at]
 		s.bytes[at] = s.bytes[at]&^w | v&w
+		if at == offCommand {
+			s.master.Store(s.bytes[at]&commandMaster != 0)
+		}
 	}
 }
 
@@ -156,11 +161,9 @@ func (s *Space) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bytes = s.initial
+	s.master.Store(false)
 }
 
-// MayMaster reports whether the function may access the guest's memory.
-func (s *Space) MayMaster() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return le.Uint16(s.bytes[offCommand:])&commandMaster != 0
-}
+// MayMaster reports whether the function may access the guest's memory, to raise
+// interrupts as well, which are writes (PCI Express Base Specification, 7.5.1.1.3).
+func (s *Space) MayMaster() bool { return s.master.Load() }

@@ -76,6 +76,13 @@ func TestMayMaster(t *testing.T) {
 	require.False(t, s.MayMaster())
 	write(s, 4, 1<<2)
 	require.True(t, s.MayMaster())
+	s.Write(5, []byte{0})
+	require.True(t, s.MayMaster(), "the other half of the register")
+	write(s, 4, 1<<1)
+	require.False(t, s.MayMaster())
+	write(s, 4, 1<<2)
+	s.Reset()
+	require.False(t, s.MayMaster())
 }
 
 func TestAccessOutsideTheSpace(t *testing.T) {

@@ -10,9 +10,8 @@ import (
 // Interrupts are the device's MSI-X vectors. All methods are safe for concurrent
 // use.
 //
-// A vector's descriptor is the client's eventfd. It is made non-blocking, so that
-// one whose counter is full cannot hold the device up; a client that undoes that
-// holds up its own device.
+// A vector's descriptor is the client's eventfd. One whose counter is full is not
+// written to, so that it cannot hold the device up, whatever the client has made of it.
 type Interrupts struct {
 	mu      sync.Mutex
 	vectors []int // descriptors; -1: none
@@ -34,8 +33,12 @@ func (i *Interrupts) Raise(vector int) {
 	if vector < 0 || vector >= len(i.vectors) || i.vectors[vector] < 0 {
 		return
 	}
-	// A full counter is an interrupt that is pending anyway.
-	_, _ = unix.Write(i.vectors[vector], []byte{1, 0, 0, 0, 0, 0, 0, 0}[:])
+	// A full counter is an interrupt that is pending anyway. The client shares the
+	// descriptor's flags, and may have made it block again.
+	ready := []unix.PollFd{{Fd: int32(i.vectors[vector]), Events: unix.POLLOUT}}
+	if n, err := unix.Poll(ready, 0); n == 1 && err == nil && ready[0].Revents == unix.POLLOUT {
+		_, _ = unix.Write(i.vectors[vector], []byte{1, 0, 0, 0, 0, 0, 0, 0})
+	}
 }
 
 // set carries out DEVICE_SET_IRQS with the data that follows it. It takes over fds

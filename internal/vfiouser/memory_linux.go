@@ -22,6 +22,7 @@ import (
 type Memory struct {
 	mu       sync.RWMutex
 	mappings []mapping // by address, without overlap
+	mapped   uint64    // bytes of them that are reached
 }
 
 // mapping is a range of guest memory. mem is nil for one that came without a
@@ -50,10 +51,14 @@ func (m *Memory) add(r dmaMap, fd int) error {
 		return syscall.EEXIST
 	}
 	if fd >= 0 {
+		if r.size > maxMapped-m.mapped {
+			return syscall.ENOSPC
+		}
 		var err error
 		if v.mem, err = mapShared(fd, r); err != nil {
 			return err
 		}
+		m.mapped += r.size
 	}
 	m.mappings = slices.Insert(m.mappings, at, v)
 	return nil
@@ -103,8 +108,8 @@ func (m *Memory) remove(r dmaUnmap) error {
 	}
 	m.mappings = slices.DeleteFunc(m.mappings, func(v mapping) bool {
 		inside := v.addr >= r.address && v.end() <= end
-		if inside && v.mem != nil {
-			err = cmp.Or(err, unix.Munmap(v.mem))
+		if inside {
+			err = cmp.Or(err, m.unmap(v))
 		}
 		return inside
 	})
@@ -113,12 +118,18 @@ func (m *Memory) remove(r dmaUnmap) error {
 
 func (m *Memory) clear() (err error) {
 	for _, v := range m.mappings {
-		if v.mem != nil {
-			err = cmp.Or(err, unix.Munmap(v.mem))
-		}
+		err = cmp.Or(err, m.unmap(v))
 	}
 	m.mappings = nil
 	return err
+}
+
+func (m *Memory) unmap(v mapping) error {
+	if v.mem == nil {
+		return nil
+	}
+	m.mapped -= v.size
+	return unix.Munmap(v.mem)
 }
 
 // close withdraws everything.

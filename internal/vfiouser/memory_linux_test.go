@@ -146,6 +146,28 @@ func TestMemoryRefused(t *testing.T) {
 	require.ErrorIs(t, m.Read(0x10000, p), syscall.EFAULT)
 }
 
+// What is mapped in all has a limit, also where one file is mapped again and again.
+func TestMemoryLimit(t *testing.T) {
+	s, c, _, _ := agreed(t)
+	ram := guestRAM(t, page)
+	require.NoError(t, ram.Truncate(maxMapped/2+page)) // a file with a hole
+	fd := int(ram.Fd())
+	add := func(at, size uint64) syscall.Errno {
+		_, errno := c.call(cmdDMAMap, mapBody(dmaRead, 0, at, size), fd)
+		return errno
+	}
+	require.Zero(t, add(0, maxMapped/2))
+	require.Equal(t, syscall.ENOSPC, add(maxMapped, maxMapped/2+page))
+	require.Zero(t, add(maxMapped, maxMapped/2))
+	require.Equal(t, syscall.ENOSPC, add(4*maxMapped, page))
+	_, errno := c.call(cmdDMAUnmap, unmapBody(0, 0, maxMapped/2))
+	require.Zero(t, errno)
+	require.Zero(t, add(4*maxMapped, page))
+	_, errno = c.call(cmdDMAUnmap, unmapBody(unmapAll, 0, 0))
+	require.Zero(t, errno)
+	require.Zero(t, s.Memory().mapped)
+}
+
 // A client that truncates its memory makes accesses fail, not the process.
 func TestMemoryTruncated(t *testing.T) {
 	s, c, _, _ := agreed(t)

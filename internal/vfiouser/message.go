@@ -70,6 +70,7 @@ const (
 	maxMessage     = maxTransfer + 64
 	maxDescriptors = 16
 	maxMappings    = 1 << 12
+	maxMapped      = 4 << 40 // bytes of address space that the guest's memory takes
 )
 
 // Sizes of what follows the header, before data of variable length.

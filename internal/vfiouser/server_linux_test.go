@@ -214,6 +214,8 @@ func TestFullEventfd(t *testing.T) {
 	_, err := unix.Write(fd, le.AppendUint64(nil, 1<<64-2))
 	require.NoError(t, err)
 	s.Interrupts().Raise(0)
+	require.NoError(t, unix.SetNonblock(fd, false))
+	s.Interrupts().Raise(0)
 }
 
 // Descriptors are closed when the client goes.
