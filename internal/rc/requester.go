@@ -22,7 +22,8 @@ type requester struct {
 	attr   Sending
 	wait   time.Duration // the transport timer, 0 for none
 	window seq
-	every  seq // an acknowledgement is wanted for one in so many packets
+	every  seq    // an acknowledgement is wanted for one in so many packets
+	piece  uint32 // packets of one READ request's answer at most: see askable
 
 	works  works
 	oldest seq
@@ -30,7 +31,7 @@ type requester struct {
 	newest seq
 	packet uint32 // index of packet next in the current task
 	asked  seq    // after the newest packet that wants an answer, of those before next
-	reads  int    // READs and atomics before the current task: all are outstanding
+	reads  int    // requests from oldest to next that are answered with data
 
 	retry
 	scratch [8]byte // an atomic's answer on its way to the host
@@ -45,6 +46,7 @@ func (r *requester) init(q *QP, depth, window int) {
 	r.works.ring = make([]task, n)
 	r.window = seq(window)
 	r.every = max(r.window/4, 1)
+	r.piece = uint32(max(r.window/2, 1))
 }
 
 func (r *requester) start(a Sending) {
@@ -119,13 +121,17 @@ func (r *requester) begin(t *task) {
 }
 
 // mayGo says whether the next packet, which is of t, may go out: there is room in
-// the window, and the peer can keep another answer. READs and atomics stall the
-// queue, as its order is kept.
+// the window for it and its answer, and the peer can keep another answer. READs
+// and atomics stall the queue, as its order is kept.
 func (r *requester) mayGo(t *task) bool {
 	if t.packets == 0 {
 		return true
 	}
-	return r.next-r.oldest < r.window && (!t.Op.isAnswered() || r.reads < r.attr.Reads)
+	n := seq(1)
+	if t.Op == OpRead {
+		n = seq(r.askable(t))
+	}
+	return r.next-r.oldest+n <= r.window && (!t.Op.isAnswered() || r.reads < r.attr.Reads)
 }
 
 var errLocal = errors.New("work cannot be carried out")
@@ -149,9 +155,6 @@ func (r *requester) retire() {
 		t := w.at(w.head)
 		if t.end() > r.oldest {
 			return
-		}
-		if t.Op.isAnswered() {
-			r.reads--
 		}
 		w.head++
 		r.q.host.CompleteSend(&t.Work, OK, t.bytes())

@@ -113,12 +113,12 @@ func (r *requester) readResponse(now time.Time, s seq, p *roce.Packet) {
 		return
 	}
 	t := r.works.at(r.works.head)
-	last := s == t.end()-1
-	if t.Op != OpRead || last != p.Info.Last || isNAK(p) {
+	if t.Op != OpRead || r.endsAnswer(t, s) != p.Info.Last || isNAK(p) {
 		r.q.fail(BadResponse, errResponse)
 		return
 	}
-	opens, continues := s == t.first || s == t.asked, s != t.first
+	begins := r.beginsPiece(t, s)
+	opens, continues := begins || s == t.asked, !begins
 	if p.Info.First && !opens || !p.Info.First && !continues {
 		r.goBack()
 		return
@@ -158,6 +158,9 @@ func (r *requester) deliver(now time.Time, t *task, off uint32, data []byte) {
 			r.q.fail(s, errLocal)
 			return
 		}
+	}
+	if r.next > r.oldest && r.endsAnswer(t, r.oldest) {
+		r.reads--
 	}
 	r.advance(now, r.oldest+1)
 }

@@ -70,10 +70,10 @@ func (r *requester) send(now time.Time, t *task, p []byte) int {
 	return size
 }
 
-// sendRead writes a request for what is missing of a READ: all of it, or its tail
-// when the first responses have arrived before one was lost.
+// sendRead writes a request for the next piece of a READ, or for the piece's tail
+// when its first responses have arrived before one was lost.
 func (r *requester) sendRead(now time.Time, t *task, p []byte) int {
-	off := r.packet * r.q.mtu
+	off, n := r.packet*r.q.mtu, r.askable(t)
 	h := roce.Header{
 		Opcode:       roce.ReadRequest,
 		AckRequested: true,
@@ -81,11 +81,13 @@ func (r *requester) sendRead(now time.Time, t *task, p []byte) int {
 		PSN:          r.next.psn(),
 		VA:           t.Remote + uint64(off),
 		RKey:         t.RKey,
-		Length:       t.Length - off,
+		Length:       min(t.Length-off, n*r.q.mtu),
 	}
 	_, size := h.Put(p, 0)
-	t.asked = r.next
-	r.sent(now, t, t.packets-r.packet, true)
+	if r.packet%r.piece != 0 {
+		t.asked = r.next
+	}
+	r.sent(now, t, n, true)
 	return size
 }
 
@@ -105,10 +107,10 @@ func (r *requester) sent(now time.Time, t *task, n uint32, ask bool) {
 	r.packet += n
 	if r.packet == t.packets {
 		r.packet = 0
-		if t.Op.isAnswered() {
-			r.reads++
-		}
 		r.works.step()
+	}
+	if t.Op.isAnswered() {
+		r.reads++
 	}
 	if ask {
 		idle := r.asked <= r.oldest

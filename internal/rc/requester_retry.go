@@ -99,7 +99,7 @@ func (r *requester) rewind() {
 	r.due = time.Time{}
 }
 
-// seek makes s, which is oldest or after it, the next packet to send.
+// seek makes s, which is oldest, the next packet to send.
 func (r *requester) seek(s seq) {
 	w := &r.works
 	r.next, r.packet, r.reads = s, 0, 0
@@ -108,9 +108,6 @@ func (r *requester) seek(s seq) {
 		if t.Fault != OK || s < t.end() {
 			r.packet = uint32(s - t.first)
 			return
-		}
-		if t.Op.isAnswered() {
-			r.reads++
 		}
 	}
 }

@@ -117,21 +117,6 @@ func TestWindowClosesAsking(t *testing.T) {
 	s.want("SEND Middle 109 [256] A")
 }
 
-// A READ goes out while the window is open at all, however many packets its answer
-// has, and closes it.
-func TestReadLongerThanWindow(t *testing.T) {
-	s := newScript(t, func(p *Params, _ *Receiving, _ *Sending) { p.Window = 2 })
-	s.post(Work{Op: OpRead, Length: 5 * 256})
-	s.post(Work{Slot: 1, Op: OpSend})
-	s.want("RDMA READ Request 100 va=0x0 key=0x0 len=1280 A")
-	s.respond(roce.ReadResponseFirst, 100, pattern(256))
-	s.respond(roce.ReadResponseMiddle, 101, pattern(256))
-	s.respond(roce.ReadResponseMiddle, 102, pattern(256))
-	s.wantSilence()
-	s.respond(roce.ReadResponseMiddle, 103, pattern(256))
-	s.want("SEND Only 105 [0] A")
-}
-
 // ACK at p completes all SENDs and WRITEs with last PSN <= p, in their order.
 func TestAckCompletesAllBefore(t *testing.T) {
 	s := newScript(t)

@@ -18,7 +18,7 @@ type task struct {
 	Work
 	first   seq    // of its first packet
 	packets uint32 // sequence numbers it takes; 0 for OpNop and for a faulty work
-	asked   seq    // READ: where the latest request for it started
+	asked   seq    // READ: where the latest request started that was for the rest of a piece
 }
 
 // end is the sequence number after the last packet.
