@@ -24,7 +24,7 @@ func strict(r *ran) error {
 		for what, n := range map[string]uint64{
 			"bad doorbells":             c.BadDoorbells,
 			"completion queue overruns": c.Overruns,
-			"malformed packets":         c.DropMalformed,
+			"malformed packets":         c.DropMalformed + c.DropSize + c.DropTransport,
 			"packets to nowhere":        c.DropUnreachable,
 			"packets of a full backlog": c.DropOverflow,
 		} {

@@ -16,5 +16,6 @@ type Counters struct {
 	OutOfSequence uint64 // out_of_sequence: requests ahead of the expected one
 	Duplicates    uint64 // duplicate_request
 	OutOfBuffer   uint64 // out_of_buffer: requests without a receive
-	Dropped       uint64 // packets without effect: wrong state, partition, or stale
+
+	Fates [NumFates]uint64 // of the packets received
 }

@@ -201,6 +201,11 @@ func (f *fuzzer) check() {
 	}
 	h.done = h.done[:0]
 	r := &s.q.request
+	c, fates := s.q.Counters(), uint64(0)
+	for _, n := range c.Fates {
+		fates += n
+	}
+	require.Equal(s, c.RequestsReceived+c.ResponsesReceived, fates)
 	require.LessOrEqual(s, r.oldest, r.next)
 	require.LessOrEqual(s, r.next, r.newest)
 	require.LessOrEqual(s, r.asked, r.next)

@@ -117,18 +117,21 @@ func (q *QP) Receive(now time.Time, p *roce.Packet) {
 	} else {
 		q.counters.ResponsesReceived++
 	}
-	if !q.admits(p.BTH, request) {
-		q.counters.Dropped++
-		return
+	q.counters.Fates[q.take(now, p, request)]++
+}
+
+// take acts on a packet.
+func (q *QP) take(now time.Time, p *roce.Packet, request bool) Fate {
+	if f := q.admits(p.BTH, request); f != Accepted {
+		return f
 	}
 	switch {
 	case !request:
-		q.request.receive(now, p)
+		return q.request.receive(now, p)
 	case q.unreliable():
-		q.respond.receiveUnreliable(p)
-	default:
-		q.respond.receive(p)
+		return q.respond.receiveUnreliable(p)
 	}
+	return q.respond.receive(p)
 }
 
 // Refuse takes in a packet that roce.ParseAs found malformed, but with a BTH: a
@@ -142,26 +145,32 @@ func (q *QP) Refuse(b roce.BTH) {
 	} else {
 		q.counters.RequestsReceived++
 	}
-	if !request || !q.admits(b, true) {
-		q.counters.Dropped++
-		return
+	f := q.admits(b, request)
+	if f == Accepted {
+		f = DropMalformed
+		switch {
+		case !request:
+		case q.unreliable():
+			q.respond.refuseUnreliable(b)
+		default:
+			q.respond.refuse(b)
+		}
 	}
-	if q.unreliable() {
-		q.respond.refuseUnreliable(b)
-		return
-	}
-	q.respond.refuse(b)
+	q.counters.Fates[f]++
 }
 
 // admits says whether a packet may be looked at in this state and partition
 // (section 9.6); else it is dropped silently. This end is a full member of
 // the default partition, so that the peer may be a limited one.
-func (q *QP) admits(b roce.BTH, request bool) bool {
+func (q *QP) admits(b roce.BTH, request bool) Fate {
 	const members = 0x7fff
-	if b.PKey()&members != roce.DefaultPKey&members {
-		return false
+	switch {
+	case b.PKey()&members != roce.DefaultPKey&members:
+		return DropPartition
+	case q.state == ReadyToSend, q.state == ReadyToReceive && request:
+		return Accepted
 	}
-	return q.state == ReadyToSend || q.state == ReadyToReceive && request
+	return DropState
 }
 
 // Transmit writes the next packet to send to p, from BTH to pad, and returns its

@@ -10,23 +10,21 @@ import (
 
 // receive takes in a response. Those for packets that are answered already, or
 // have never been sent, are stale or forged.
-func (r *requester) receive(now time.Time, p *roce.Packet) {
+func (r *requester) receive(now time.Time, p *roce.Packet) Fate {
 	s := r.oldest.near(p.BTH.PSN())
 	if s < r.oldest || s >= r.newest {
-		r.q.counters.Dropped++
-		return
+		return DropStale
 	}
 	switch p.Info.Kind {
 	case roce.KindReadResponse:
-		r.readResponse(now, s, p)
+		return r.readResponse(now, s, p)
 	case roce.KindAtomicAck:
-		r.atomicResponse(now, s, p)
-	case roce.KindAck:
-		r.acknowledge(now, s, p.AETH().Syndrome())
+		return r.atomicResponse(now, s, p)
 	}
+	return r.acknowledge(now, s, p.AETH().Syndrome())
 }
 
-func (r *requester) acknowledge(now time.Time, s seq, verdict roce.Syndrome) {
+func (r *requester) acknowledge(now time.Time, s seq, verdict roce.Syndrome) Fate {
 	switch {
 	case verdict.IsAck():
 		r.settle(now, s+1)
@@ -47,8 +45,9 @@ func (r *requester) acknowledge(now time.Time, s seq, verdict roce.Syndrome) {
 	case verdict == roce.NAKRemoteOperation:
 		r.refused(now, s, RemoteOperation)
 	default:
-		r.q.counters.Dropped++
+		return DropSyndrome
 	}
+	return Accepted
 }
 
 var errRefused = errors.New("peer refused the request")
@@ -108,41 +107,43 @@ var errResponse = errors.New("response does not fit the request")
 // readResponse takes in a part of the answer to a READ. Parts come in order. After
 // going back the answer to the earlier request may still be under way, so that
 // both its next part and the first part of the new answer are good.
-func (r *requester) readResponse(now time.Time, s seq, p *roce.Packet) {
+func (r *requester) readResponse(now time.Time, s seq, p *roce.Packet) Fate {
 	if !r.settle(now, s) {
-		return
+		return DropGap
 	}
 	t := r.works.at(r.works.head)
 	if t.Op != OpRead || r.endsAnswer(t, s) != p.Info.Last || isNAK(p) {
 		r.q.fail(BadResponse, errResponse)
-		return
+		return DropMisfit
 	}
 	begins := r.beginsPiece(t, s)
 	opens, continues := begins || s == t.asked, !begins
 	if p.Info.First && !opens || !p.Info.First && !continues {
 		r.goBack()
-		return
+		return DropGap
 	}
 	off := uint32(s-t.first) * r.q.mtu
 	if len(p.Payload) != int(min(t.Length-off, r.q.mtu)) {
 		r.q.fail(BadResponse, errResponse)
-		return
+		return DropMisfit
 	}
 	r.deliver(now, t, off, p.Payload)
+	return Accepted
 }
 
 // atomicResponse takes in the old value of an atomic.
-func (r *requester) atomicResponse(now time.Time, s seq, p *roce.Packet) {
+func (r *requester) atomicResponse(now time.Time, s seq, p *roce.Packet) Fate {
 	if !r.settle(now, s) {
-		return
+		return DropGap
 	}
 	t := r.works.at(r.works.head)
 	if !t.Op.isAtomic() || isNAK(p) {
 		r.q.fail(BadResponse, errResponse)
-		return
+		return DropMisfit
 	}
 	binary.NativeEndian.PutUint64(r.scratch[:], p.AtomicAckETH().Original())
 	r.deliver(now, t, 0, r.scratch[:])
+	return Accepted
 }
 
 // isNAK says that a response denies what it is.

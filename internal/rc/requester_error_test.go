@@ -75,7 +75,7 @@ func TestReservedSyndromes(t *testing.T) {
 		s.ack(100, v)
 	}
 	s.wantDone()
-	require.EqualValues(t, 6, s.q.Counters().Dropped)
+	require.Equal(t, map[Fate]uint64{DropSyndrome: 6}, dropped(s.q.Counters()))
 	require.Equal(t, ReadyToSend, s.q.State())
 }
 

@@ -132,7 +132,7 @@ func TestAckCompletesAllBefore(t *testing.T) {
 	s.ack(102, roce.Ack)
 	s.ack(99, roce.Ack)
 	s.wantDone()
-	require.EqualValues(t, 2, s.q.Counters().Dropped)
+	require.Equal(t, map[Fate]uint64{DropStale: 2}, dropped(s.q.Counters()))
 	s.ack(104, roce.Ack)
 	s.wantDone(done{2, OK, 600}, done{3, OK, 7})
 }
@@ -147,7 +147,7 @@ func TestForgedAck(t *testing.T) {
 	s.ack(101, roce.Ack)
 	s.ack(101, roce.NAKSequence)
 	s.wantDone()
-	require.EqualValues(t, 4, s.q.Counters().Dropped)
+	require.Equal(t, map[Fate]uint64{DropStale: 4}, dropped(s.q.Counters()))
 }
 
 // Sequence numbers wrap at 2^24.

@@ -29,17 +29,17 @@ func (r *responder) reset() {
 
 // receive takes in a request. It may be the next one, one too early because others
 // are lost, or a duplicate (section 9.7.4).
-func (r *responder) receive(p *roce.Packet) {
+func (r *responder) receive(p *roce.Packet) Fate {
 	s := r.expected.near(p.BTH.PSN())
 	switch {
 	case s > r.expected:
 		r.ahead()
+		return DropEarly
 	case s < r.expected:
-		r.duplicate(s, p)
-	default:
-		r.arrived()
-		r.conclude(p, r.execute(p))
+		return r.duplicate(s, p)
 	}
+	r.arrived()
+	return r.conclude(p, r.execute(p))
 }
 
 // refuse takes in a request whose bytes make no sense.
@@ -49,7 +49,6 @@ func (r *responder) refuse(b roce.BTH) {
 	case s > r.expected:
 		r.ahead()
 	case s < r.expected:
-		r.q.counters.Dropped++
 	default:
 		r.arrived()
 		r.reject(refuseMalformed, r.expected)
@@ -100,7 +99,7 @@ func (r *responder) execute(p *roce.Packet) *refusal {
 }
 
 // conclude acts on what execute has found.
-func (r *responder) conclude(p *roce.Packet, why *refusal) {
+func (r *responder) conclude(p *roce.Packet, why *refusal) Fate {
 	switch why {
 	case nil:
 		if k := p.Info.Kind; k == roce.KindSend || k == roce.KindWrite {
@@ -109,13 +108,15 @@ func (r *responder) conclude(p *roce.Packet, why *refusal) {
 				r.verdict.ack()
 			}
 		}
+		return Accepted
 	case notReady:
 		r.q.counters.OutOfBuffer++
 		r.silent = true
 		r.verdict.nak(roce.RNRNak(r.attr.RNRTimer), r.expected)
-	default:
-		r.reject(why, r.expected)
+		return DropNotReady
 	}
+	r.reject(why, r.expected)
+	return DropRefused
 }
 
 // reject ends the queue pair with a NAK about packet s.
@@ -127,7 +128,7 @@ func (r *responder) reject(why *refusal, s seq) {
 
 // duplicate answers a request that has been carried out before without doing so
 // again, but for READs (section 9.7.5).
-func (r *responder) duplicate(s seq, p *roce.Packet) {
+func (r *responder) duplicate(s seq, p *roce.Packet) Fate {
 	r.q.counters.Duplicates++
 	switch p.Info.Kind {
 	case roce.KindSend, roce.KindWrite:
@@ -137,13 +138,14 @@ func (r *responder) duplicate(s seq, p *roce.Packet) {
 	case roce.KindReadRequest:
 		h := p.RETH()
 		if !r.answers.repeatRead(s, span{h.RKey(), h.VA(), h.Length()}, r.q.mtu) {
-			r.q.counters.Dropped++
+			return DropForgotten
 		}
 	default:
 		if !r.answers.repeatAtomic(s) {
-			r.q.counters.Dropped++
+			return DropForgotten
 		}
 	}
+	return Accepted
 }
 
 // dropAnswers forgets the answers that are not sent, and what may only be said

@@ -492,7 +492,7 @@ func TestRefuse(t *testing.T) {
 	refuse(s, roce.Acknowledge, 500)
 	s.wantSilence()
 	require.Equal(t, ReadyToSend, s.q.State())
-	require.Equal(t, Counters{ResponsesReceived: 1, Dropped: 1}, s.q.Counters())
+	require.Equal(t, map[Fate]uint64{DropMalformed: 1}, dropped(s.q.Counters()))
 }
 
 // Duplicates: SEND and WRITE are not executed again; the ACK has the newest
@@ -666,7 +666,7 @@ func TestErrorDropsRequests(t *testing.T) {
 	s.q.Refuse((&roce.Header{Opcode: roce.SendOnly, PSN: 500}).Append(nil, nil))
 	s.wantArrivals()
 	s.wantFlushed(RequestError)
-	require.EqualValues(t, 5, s.q.Counters().Dropped)
+	require.Equal(t, map[Fate]uint64{DropRefused: 1, DropState: 5}, dropped(s.q.Counters()))
 }
 
 // MSN counts messages modulo 2^24; sequence numbers of the peer wrap as well.
@@ -711,7 +711,7 @@ func TestReadyToReceive(t *testing.T) {
 	s.ask(roce.SendOnly, 500, nil)
 	require.NoError(t, s.q.StartReceive(Receiving{PeerQPN: peerQPN, MTU: 256, PSN: 500}))
 	s.ack(0, roce.Ack)
-	require.EqualValues(t, 2, s.q.Counters().Dropped)
+	require.Equal(t, map[Fate]uint64{DropState: 2}, dropped(s.q.Counters()))
 	s.ask(roce.SendOnly, 500, nil)
 	s.ask(roce.SendOnly, 501, nil)
 	s.want("Acknowledge 501 0x1f msn=2")

@@ -22,14 +22,13 @@ func (r *responder) take() (capacity uint32, ok bool) {
 // Nobody is asked for packets that are missing: their message is dropped, and
 // what comes is looked at again from the next first packet on, whatever its number.
 // So is a message that cannot be carried out.
-func (r *responder) receiveUnreliable(p *roce.Packet) {
+func (r *responder) receiveUnreliable(p *roce.Packet) Fate {
 	if !r.follows(p.BTH) || p.Info.First {
 		r.drop()
 	}
 	if !p.Info.First && r.open.kind != p.Info.Kind {
 		r.drop()
-		r.q.counters.Dropped++
-		return
+		return DropLost
 	}
 	var why *refusal
 	if p.Info.Kind == roce.KindSend {
@@ -39,23 +38,24 @@ func (r *responder) receiveUnreliable(p *roce.Packet) {
 	}
 	switch why {
 	case nil:
+		return Accepted
 	case notReady:
 		r.q.counters.OutOfBuffer++
 		r.drop()
+		return DropNotReady
 	case refuseReceive:
 		r.q.host.Event(Event{Kind: why.event, Cause: why})
 		r.q.enterError(Flushed, why.receive, why)
 	default:
-		r.q.counters.Dropped++
 		r.drop()
 	}
+	return DropRefused
 }
 
 // refuseUnreliable takes in a request whose bytes make no sense.
 func (r *responder) refuseUnreliable(b roce.BTH) {
 	r.follows(b)
 	r.drop()
-	r.q.counters.Dropped++
 }
 
 // follows says whether the packet is the one expected, and expects the one after it.

@@ -192,3 +192,14 @@ func (s *script) wantDeadline(d time.Duration) {
 	require.True(s, ok)
 	require.Equal(s, d, at.Sub(s.now))
 }
+
+// dropped is the fates of the packets that were dropped.
+func dropped(c Counters) map[Fate]uint64 {
+	m := map[Fate]uint64{}
+	for f, n := range c.Fates {
+		if Fate(f) != Accepted && n > 0 {
+			m[Fate(f)] = n
+		}
+	}
+	return m
+}

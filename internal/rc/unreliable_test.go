@@ -185,7 +185,7 @@ func TestUnreliableAccess(t *testing.T) {
 	s.ucWith(roce.Header{Opcode: roce.WriteFirst, PSN: 501, Length: 300}, pattern(256))
 	s.uc(roce.WriteLast, 502, pattern(44))
 	require.Equal(t, mem, s.host.regions[testKey].mem)
-	require.EqualValues(t, 3, s.q.Counters().Dropped)
+	require.Equal(t, map[Fate]uint64{DropRefused: 2, DropLost: 1}, dropped(s.q.Counters()))
 	require.Equal(t, ReadyToSend, s.q.State())
 	s.q.SetAccess(RemoteWrite)
 	s.uc(roce.WriteOnly, 503, []byte("data"))

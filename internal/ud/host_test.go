@@ -73,3 +73,14 @@ func (h *testHost) CompleteReceive(a rc.Arrival, source uint32) {
 }
 
 func (h *testHost) Event(e rc.Event) { h.note("event: %v", e.Kind) }
+
+// dropped is the fates of the packets that were dropped.
+func dropped(c rc.Counters) map[rc.Fate]uint64 {
+	m := map[rc.Fate]uint64{}
+	for f, n := range c.Fates {
+		if rc.Fate(f) != rc.Accepted && n > 0 {
+			m[rc.Fate(f)] = n
+		}
+	}
+	return m
+}

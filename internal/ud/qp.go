@@ -159,14 +159,18 @@ func (q *QP) complete(n uint32) {
 // without error for roce.Datagram. p and its bytes are used during the call only.
 func (q *QP) Receive(_ time.Time, p *roce.Packet) {
 	q.counters.RequestsReceived++
-	if !q.admits(p) {
-		q.counters.Dropped++
-		return
+	q.counters.Fates[q.take(p)]++
+}
+
+// take acts on a datagram.
+func (q *QP) take(p *roce.Packet) rc.Fate {
+	if f := q.admits(p); f != rc.Accepted {
+		return f
 	}
 	capacity, ok := q.host.TakeReceive()
 	if !ok {
 		q.counters.OutOfBuffer++
-		return
+		return rc.DropNotReady
 	}
 	n := HeaderSize + uint32(len(p.Payload))
 	source := p.DETH().SourceQP()
@@ -174,13 +178,14 @@ func (q *QP) Receive(_ time.Time, p *roce.Packet) {
 		q.host.CompleteReceive(rc.Arrival{Op: rc.OpSend, Syndrome: s}, source)
 		q.host.Event(rc.Event{Kind: rc.Fatal, Cause: errReceive})
 		q.enterError(rc.Flushed, errReceive)
-		return
+		return rc.DropRefused
 	}
 	a := rc.Arrival{Op: rc.OpSend, Bytes: n, Solicited: p.BTH.Solicited()}
 	if p.Info.Immediate() {
 		a.Op, a.Imm, a.HasImm = rc.OpSendImm, p.ImmDt().Imm(), true
 	}
 	q.host.CompleteReceive(a, source)
+	return rc.Accepted
 }
 
 func (q *QP) put(payload []byte, capacity, n uint32) rc.Syndrome {
@@ -198,19 +203,26 @@ func (q *QP) put(payload []byte, capacity, n uint32) rc.Syndrome {
 
 // admits says whether a datagram is for this queue pair: it can receive, is of the
 // sender's partition, has its key, and knows such a long message.
-func (q *QP) admits(p *roce.Packet) bool {
+func (q *QP) admits(p *roce.Packet) rc.Fate {
 	const members = 0x7fff
-	return (q.state == rc.ReadyToReceive || q.state == rc.ReadyToSend) &&
-		p.BTH.PKey()&members == roce.DefaultPKey&members &&
-		p.DETH().QKey() == q.qkey &&
-		len(p.Payload) <= q.params.MTU
+	switch {
+	case q.state != rc.ReadyToReceive && q.state != rc.ReadyToSend:
+		return rc.DropState
+	case p.BTH.PKey()&members != roce.DefaultPKey&members:
+		return rc.DropPartition
+	case p.DETH().QKey() != q.qkey:
+		return rc.DropKey
+	case len(p.Payload) > q.params.MTU:
+		return rc.DropLength
+	}
+	return rc.Accepted
 }
 
 // Refuse takes in a packet that roce.ParseAs found malformed, but with a BTH. Nobody is
 // told.
 func (q *QP) Refuse(roce.BTH) {
 	q.counters.RequestsReceived++
-	q.counters.Dropped++
+	q.counters.Fates[rc.DropMalformed]++
 }
 
 // Deadline returns false: there is nothing to wait for.

@@ -129,17 +129,17 @@ func TestDropped(t *testing.T) {
 	receive(t, q, arrival(func(h *roce.Header) { h.PKey = 0x8001 }, "partition"))
 	receive(t, q, arrival(nil, string(make([]byte, 257))))
 	q.Refuse(roce.BTH(arrival(nil, "")))
-	require.EqualValues(t, 4, q.Counters().Dropped)
+	require.Equal(t, map[rc.Fate]uint64{rc.DropKey: 1, rc.DropPartition: 1, rc.DropLength: 1, rc.DropMalformed: 1}, dropped(q.Counters()))
 	q.SetKey(5)
 	receive(t, q, arrival(nil, "another key"))
-	require.EqualValues(t, 5, q.Counters().Dropped)
+	require.EqualValues(t, 2, dropped(q.Counters())[rc.DropKey])
 	receive(t, q, arrival(func(h *roce.Header) { h.QKey, h.PKey = 5, 0x7fff }, "limited member"))
 	require.Len(t, h.take(), 1)
 	q.Reset()
 	h.capacity = []uint32{400}
 	receive(t, q, arrival(nil, "reset"))
 	require.Empty(t, h.take())
-	require.EqualValues(t, 1, q.Counters().Dropped)
+	require.Equal(t, map[rc.Fate]uint64{rc.DropState: 1}, dropped(q.Counters()))
 }
 
 // A receive that cannot take the message ends the queue pair.

@@ -11,6 +11,7 @@ type Counters struct {
 	// Packets and their bytes from the transport header to the pad.
 	PacketsSent, PacketsReceived uint64
 	BytesSent, BytesReceived     uint64
+	PacketsAccepted              uint64 // of those received: not dropped
 
 	// Protocol events of all queue pairs, those that are gone included.
 	RNRNaksSent          uint64 // requests that found no receive
@@ -22,15 +23,32 @@ type Counters struct {
 	Retransmits          uint64 // request packets sent again
 	Timeouts             uint64
 
-	// Packets dropped, by reason.
-	DropPortDown    uint64 // the port was down
-	DropMalformed   uint64 // not a RoCE packet
+	// Packets dropped that did not get as far as being received, or sent.
+	DropPortDown    uint64 // the port was down, or the device had failed
 	DropICRC        uint64 // the invariant CRC was wrong
-	DropUnknownQP   uint64 // no such queue pair, or not in a state to receive
-	DropWrongPeer   uint64 // not from the queue pair's peer
-	DropProtocol    uint64 // without effect on the queue pair: stale, or another partition
+	DropSize        uint64 // a size that no packet has
 	DropUnreachable uint64 // no link leads to the destination
 	DropOverflow    uint64 // the receive backlog was full
+
+	// Packets received and dropped, by reason: each packet received is counted by one of
+	// these or by PacketsAccepted.
+	DropUnknownQP uint64 // no such queue pair, or one that is not connected
+	DropWrongPeer uint64 // not from the queue pair's peer
+	DropTransport uint64 // of another transport than the queue pair
+	DropMalformed uint64 // not a packet that its opcode can have
+	DropState     uint64 // the queue pair was not in a state to receive it
+	DropPartition uint64 // of another partition
+	DropEarly     uint64 // requests ahead of the expected one, which was lost
+	DropNotReady  uint64 // requests that found no receive
+	DropRefused   uint64 // requests that cannot be carried out
+	DropForgotten uint64 // repeated READs and atomics that are not remembered
+	DropLost      uint64 // of messages of an unreliable connection whose beginning was lost
+	DropStale     uint64 // answers to nothing that is outstanding
+	DropGap       uint64 // answers of which one before was lost
+	DropMisfit    uint64 // answers that do not fit their request
+	DropSyndrome  uint64 // acknowledgements of a reserved kind
+	DropKey       uint64 // datagrams with another key
+	DropLength    uint64 // datagrams longer than the port's MTU
 
 	Doorbells        uint64 // send doorbells
 	BlueFlames       uint64 // of them with the whole entry
@@ -61,7 +79,7 @@ func (n *NIC) snapshot() Counters {
 	for _, l := range n.links {
 		d := l.Counters().Dropped
 		c.DropICRC += d[link.DropICRC]
-		c.DropMalformed += d[link.DropSize]
+		c.DropSize += d[link.DropSize]
 		c.DropUnreachable += d[link.DropUnknown] + d[link.DropSend]
 	}
 	c.addProtocol(n.protocol)
@@ -80,7 +98,30 @@ func (c *Counters) addProtocol(p rc.Counters) {
 	c.ImpliedNaks += p.ImpliedNAKs
 	c.Retransmits += p.RequestsRepeated
 	c.Timeouts += p.Timeouts
-	c.DropProtocol += p.Dropped
+	for f, n := range p.Fates {
+		*c.fate(rc.Fate(f)) += n
+	}
+}
+
+// fate is where packets are counted of which this became.
+func (c *Counters) fate(f rc.Fate) *uint64 {
+	return [rc.NumFates]*uint64{
+		rc.Accepted:      &c.PacketsAccepted,
+		rc.DropState:     &c.DropState,
+		rc.DropPartition: &c.DropPartition,
+		rc.DropMalformed: &c.DropMalformed,
+		rc.DropEarly:     &c.DropEarly,
+		rc.DropNotReady:  &c.DropNotReady,
+		rc.DropRefused:   &c.DropRefused,
+		rc.DropForgotten: &c.DropForgotten,
+		rc.DropLost:      &c.DropLost,
+		rc.DropStale:     &c.DropStale,
+		rc.DropGap:       &c.DropGap,
+		rc.DropMisfit:    &c.DropMisfit,
+		rc.DropSyndrome:  &c.DropSyndrome,
+		rc.DropKey:       &c.DropKey,
+		rc.DropLength:    &c.DropLength,
+	}[f]
 }
 
 // addProtocolCounters keeps the counters of a queue pair that starts over or goes.
@@ -94,7 +135,9 @@ func (n *NIC) addProtocolCounters(c rc.Counters) {
 	p.ImpliedNAKs += c.ImpliedNAKs
 	p.RequestsRepeated += c.RequestsRepeated
 	p.Timeouts += c.Timeouts
-	p.Dropped += c.Dropped
+	for f, n := range c.Fates {
+		p.Fates[f] += n
+	}
 }
 
 // warn tells the logger, if there is one.

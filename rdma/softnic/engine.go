@@ -168,10 +168,7 @@ func (n *NIC) takePackets(now time.Time) (did int) {
 }
 
 func (n *NIC) takePacket(now time.Time, p *link.Packet) {
-	if n.failed {
-		return
-	}
-	if !n.portUp {
+	if n.failed || !n.portUp {
 		n.count.DropPortDown++
 		return
 	}

@@ -228,7 +228,7 @@ func TestStrangePackets(t *testing.T) {
 	pkt.Buf[0] = 0x64 // UD
 	pkt.Dst = p.na.Addr()
 	l2.Send(pkt)
-	require.EqualValues(t, 1, p.na.Counters().DropMalformed)
+	require.EqualValues(t, 1, p.na.Counters().DropTransport)
 	// A reserved operation of this transport ends the queue pair.
 	pkt = l2.Get(12)
 	copy(pkt.Buf, ack(p.qa.qpn))

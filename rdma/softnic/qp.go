@@ -318,6 +318,9 @@ func (q *qp) arrive(now time.Time, p *link.Packet) {
 	case err.(roce.Reason) >= roce.ReasonOpcode:
 		n.warn("malformed packet", "qpn", q.qpn, "error", err)
 		q.proto.Refuse(packet.BTH)
+	case err == roce.ReasonTransport:
+		n.count.DropTransport++
+		return
 	default:
 		n.count.DropMalformed++
 		return

@@ -153,7 +153,7 @@ func TestStress(t *testing.T) {
 				require.Zero(t, c.BadDoorbells, "%+v", c)
 				require.Zero(t, c.ErrorCompletions+c.Overruns, "%+v", c)
 				if cfg.Faults.Loss == 0 {
-					require.Zero(t, c.DropICRC+c.DropMalformed+c.DropOverflow, "%+v", c)
+					require.Zero(t, c.DropICRC+c.DropMalformed+c.DropSize+c.DropTransport+c.DropOverflow, "%+v", c)
 				}
 			}
 		})

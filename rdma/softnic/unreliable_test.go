@@ -156,7 +156,7 @@ func TestTransportsApart(t *testing.T) {
 	reliable.connect(p.qb)
 	p.qb.receive(p.mb.segment(0, 100))
 	reliable.post(reliable.entry(prm.OpSend, p.ma, 0, 8, 0, 0))
-	require.Eventually(t, func() bool { return p.nb.Counters().DropMalformed > 0 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return p.nb.Counters().DropTransport > 0 }, 10*time.Second, time.Millisecond)
 	require.Nil(t, p.cb.next())
 }
 
