@@ -72,7 +72,7 @@ func (e wordError) Error() string {
 // Split is b in pieces, one after the other, without what is left at its end. An
 // index into it is checked once, and what is in the piece then not at all. It panics
 // if b does not start at a multiple of 8.
-func Split[T [2]uint64 | [8]uint64 | [16]uint32 | [64]byte](b []byte) []T {
+func Split[T ~[2]uint64 | ~[8]uint64 | ~[16]uint32 | ~[64]byte](b []byte) []T {
 	if AddrOf(b)%8 != 0 {
 		panic(wordError{b, 8})
 	}

@@ -94,6 +94,10 @@ const (
 	// CQELastWord is the offset of the word that makes an entry valid: counter,
 	// signature and owner byte. It is read, and written, as one 32-bit word.
 	CQELastWord = 60
+
+	// The indices in CQEWords of the user index and of the queue pair's number.
+	CQEUserWord   = cqeUser / 4
+	CQENumberWord = cqeNumber / 4
 )
 
 // CQE is a view of a completion queue entry's CQESize bytes, in the ring or a

@@ -71,12 +71,33 @@ func OwnByte(lastWord uint32) uint8 { return uint8(BE32(lastWord)) }
 // owner and solicited event.
 type Kind uint8
 
-// KindOf is the kind of an entry of that opcode and format CQEPlain.
-func KindOf(o CQEOpcode) Kind { return Kind(o) << 2 }
+// The kinds of successes, of format CQEPlain.
+const (
+	KindSent        = Kind(CQERequester << 2)
+	KindReceived    = Kind(CQEReceive << 2)
+	KindReceivedImm = Kind(CQEReceiveImm << 2)
+	KindWritten     = Kind(CQEWriteImm << 2) // with immediate
+)
 
 // ParseLastWord is what is in the last word of an entry, loaded as one aligned
 // 32-bit word.
-func ParseLastWord(word uint32) (counter uint16, k Kind) {
+func ParseLastWord(word uint32) (counter uint16, k Kind, solicited bool) {
 	v := BE32(word)
-	return uint16(v >> 16), Kind(uint8(v) >> 2)
+	return uint16(v >> 16), Kind(uint8(v) >> 2), v&2 != 0
 }
+
+// CQEWords is a completion queue entry as words in memory order. It has what a
+// successful completion says.
+type CQEWords [CQESize / 4]uint32
+
+// Last is the word that makes the entry valid.
+func (w *CQEWords) Last() *uint32 { return &w[CQELastWord/4] }
+
+// Bytes is the same as bytes.
+func (w *CQEWords) Bytes() CQE { return Bytes(w) }
+
+// ByteCount is that of CQE.
+func (w *CQEWords) ByteCount() uint32 { return BE32(w[cqeBytes/4]) }
+
+// Imm is that of CQE.
+func (w *CQEWords) Imm() uint32 { return BE32(w[cqeImm/4]) }

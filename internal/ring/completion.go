@@ -1,9 +1,6 @@
 package ring
 
-import (
-	"fmt"
-	"math/bits"
-)
+import "fmt"
 
 // invalid is the opcode, bits 7:4 of an entry's last byte, of an entry that was
 // never written.
@@ -13,8 +10,7 @@ const invalid = 15
 // producer writes at Next with the owner bit Owner, the consumer finds the entry
 // there Owned, and each then advances. It is not safe for concurrent use.
 type Completion struct {
-	size  uint32
-	shift uint8 // log2 of size
+	size  uint32 // a power of two: the bit of count that changes from pass to pass
 	count uint32
 }
 
@@ -25,7 +21,7 @@ func NewCompletion(entries uint32) Completion {
 	if entries == 0 || entries&(entries-1) != 0 || entries > MaxCompletions {
 		panic(fmt.Sprintf("ring: %d entries is not a power of two up to %d", entries, MaxCompletions))
 	}
-	return Completion{size: entries, shift: uint8(bits.TrailingZeros32(entries))}
+	return Completion{size: entries}
 }
 
 // Size is the number of entries.
@@ -36,7 +32,12 @@ func (c *Completion) Next() uint32 { return c.count & (c.size - 1) }
 
 // Owner is the owner bit of the entries of this pass over the ring: 0 on the
 // first, then 1, and so on.
-func (c *Completion) Owner() uint8 { return uint8(c.count>>(c.shift&31)) & 1 }
+func (c *Completion) Owner() uint8 {
+	if c.count&c.size != 0 {
+		return 1
+	}
+	return 0
+}
 
 // Owned reports whether the entry at Next, whose last byte is own, was written on
 // this pass and is the consumer's to read.

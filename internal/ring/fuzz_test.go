@@ -32,7 +32,7 @@ func FuzzCompletion(f *testing.F) {
 	f.Fuzz(func(t *testing.T, steps []byte) {
 		const size = 4
 		begin, steps := start(steps)
-		producer := Completion{size: size, shift: 2, count: begin}
+		producer := Completion{size: size, count: begin}
 		consumer := producer
 		// What the ring holds is from the pass before, or fresh on the first.
 		ring := [size]struct {
@@ -40,7 +40,7 @@ func FuzzCompletion(f *testing.F) {
 			value int
 		}{}
 		for i := range ring {
-			old := Completion{size: size, shift: 2, count: begin - size + (uint32(i)-begin)&(size-1)}
+			old := Completion{size: size, count: begin - size + (uint32(i)-begin)&(size-1)}
 			ring[i].own = 0x20 | old.Owner()
 			if begin == 0 {
 				ring[i].own = 0xf0

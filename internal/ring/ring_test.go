@@ -32,7 +32,7 @@ var starts = []uint32{0, 1<<16 - 3, 1<<24 - 3, math.MaxUint32 - 2}
 
 func TestCompletion(t *testing.T) {
 	for _, start := range starts {
-		c := Completion{size: 4, shift: 2, count: start}
+		c := Completion{size: 4, count: start}
 		for i := range uint32(12) {
 			n := start + i
 			require.Equal(t, n%4, c.Next())

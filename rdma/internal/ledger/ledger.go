@@ -9,17 +9,28 @@
 // the counters that move it are atomic: no slot is ever touched by both.
 package ledger
 
+import "sync/atomic"
+
 // Pair is the ledger of one queue pair: what a completion queue finds by the
 // user index or the number in a completion.
 type Pair struct {
 	QPN      uint32
 	Sends    *Sends
-	Receives *Receives // nil if there is no receive ring
+	Receives *Receives // nil, or one that takes none, if there is no receive ring
 
 	// Ghost marks a queue pair that the kernel refused to destroy. Its
 	// completions are of no interest to anyone.
 	Ghost bool
+
+	left atomic.Uint32 // 1 once it has
 }
+
+// Leave says that completions do not find the ledger any more. Who remembers it from
+// the completion before sees that by Left.
+func (p *Pair) Leave() { p.left.Store(1) }
+
+// Left reports whether Leave was called.
+func (p *Pair) Left() bool { return p.left.Load() != 0 }
 
 // Entry is what a completion says about the entry it retires.
 type Entry struct {

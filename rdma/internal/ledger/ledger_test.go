@@ -65,8 +65,9 @@ func TestSendsAgainstAModel(t *testing.T) {
 		id      uint64
 	}
 	s := NewSends(32, 8)
-	s.block, s.doneBlocks = 0xfffffff0, 0xfffffff0 // the counters' wrap is near
-	s.rung.Store(s.block)
+	s.next = ^mark(15) // both counters' wrap is near
+	s.done.Store(s.next)
+	s.HandOver()
 	var queue []posted
 	handed := 0
 	for id := uint64(1); id < 50_000; id++ {

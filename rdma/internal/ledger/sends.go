@@ -9,21 +9,23 @@ type Sends struct {
 	slots    []Slot // by first block; a power of two, at most 1<<15
 	capacity uint32 // entries
 
-	// The poster's.
-	block uint32 // the next free block, free-running
-	count uint32 // entries posted, free-running
-
-	rung       atomic.Uint32 // blocks handed over, free-running; poster stores
-	retired    atomic.Uint32 // entries retired, free-running; poller stores
-	doneBlocks uint32        // blocks retired; the poller's
+	next mark          // after the last entry posted; the poster's
+	rung atomic.Uint32 // blocks handed over, free-running; poster stores
+	done atomic.Uint64 // mark after the last entry retired; poller stores
 }
 
-// Slot is an entry that was posted.
+// mark is a place in the sequence of entries: the blocks before it in the lower half,
+// and the entries in the upper half, both free-running. One addition counts both. What
+// the blocks carry into the entries is the same in all marks, and not in differences.
+type mark = uint64
+
+const oneEntry mark = 1 << 32
+
+// Slot is an entry that was posted. Its size is a power of two, to be found by a shift.
 type Slot struct {
 	Entry
-	first  uint32 // first block, free-running: tells a first block from a later one
-	end    uint32 // the block after the last
-	number uint32 // entries posted before this one
+	first uint32 // first block, free-running: tells a first block from a later one
+	end   mark   // after the entry
 }
 
 // NewSends is an empty ledger of a ring of blocks basic blocks that takes
@@ -39,23 +41,23 @@ func NewSends(blocks, capacity uint32) *Sends {
 
 // Room is how many entries fit. It is exact for the poster and may only have
 // grown by the time anyone else looks.
-func (s *Sends) Room() uint32 { return s.capacity - (s.count - s.retired.Load()) }
+func (s *Sends) Room() uint32 { return s.capacity - uint32((s.next-s.done.Load())/oneEntry) }
 
 // Block is the free-running index of the next entry's first block. For the
 // poster.
-func (s *Sends) Block() uint32 { return s.block }
+func (s *Sends) Block() uint32 { return uint32(s.next) }
 
 // Open writes down the entry that starts at Block and takes n blocks. The
 // poster has seen Room > 0.
 func (s *Sends) Open(e Entry, n uint32) {
-	s.slots[s.block&s.mask()] = Slot{Entry: e, first: s.block, end: s.block + n, number: s.count}
-	s.block += n
-	s.count++
+	first, end := uint32(s.next), s.next+oneEntry+mark(n)
+	s.slots[first&s.mask()] = Slot{Entry: e, first: first, end: end}
+	s.next = end
 }
 
 // HandOver lets the poller see every entry opened so far. The poster calls it
 // before the NIC is told of them.
-func (s *Sends) HandOver() { s.rung.Store(s.block) }
+func (s *Sends) HandOver() { s.rung.Store(s.Block()) }
 
 // Retire frees the slots up to and including the entry whose first block is
 // counter, and returns that entry. It is false, and frees nothing, if no
@@ -73,10 +75,11 @@ func (s *Sends) Retire(counter uint16) (Entry, bool) {
 // Outstanding is the slot of the entry whose first block is counter, or nil if no
 // outstanding entry starts there. For the poller.
 func (s *Sends) Outstanding(counter uint16) *Slot {
-	ahead := uint32(counter - uint16(s.doneBlocks))
-	first := s.doneBlocks + ahead
+	done := uint32(s.done.Load())
+	ahead := uint32(counter - uint16(done))
+	first := done + ahead
 	slot := &s.slots[first&s.mask()]
-	if ahead >= s.rung.Load()-s.doneBlocks || slot.first != first {
+	if ahead >= s.rung.Load()-done || slot.first != first {
 		return nil
 	}
 	return slot
@@ -84,9 +87,6 @@ func (s *Sends) Outstanding(counter uint16) *Slot {
 
 // Free frees the slots up to and including one that is Outstanding. The poster may
 // write to it then. For the poller.
-func (s *Sends) Free(slot *Slot) {
-	s.doneBlocks = slot.end
-	s.retired.Store(slot.number + 1)
-}
+func (s *Sends) Free(slot *Slot) { s.done.Store(slot.end) }
 
 func (s *Sends) mask() uint32 { return uint32(len(s.slots) - 1) }

@@ -49,8 +49,7 @@ func newFake(t testing.TB, n uint32, version uint8) *fake {
 	f.dev.SetPair(key, f.pair)
 	f.Queue = &Queue{dev: f.dev, mem: mem, ring: ring.NewCompletion(n),
 		record: &device.Record{Words: [2]*uint32{hostmem.Word32(record.Bytes()), hostmem.Word32(record.Bytes()[4:])}}}
-	f.setEntries(mem.Bytes())
-	f.fresh()
+	f.open()
 	return f
 }
 
@@ -68,7 +67,7 @@ func (f *fake) complete(c prm.Completion) {
 }
 
 func (f *fake) completeWith(c prm.Completion, change func(e []byte)) {
-	e := f.entries[f.producer.Next()][:]
+	e := f.at(&f.producer)
 	c.Owner = f.producer.Owner()
 	prm.PutCQE(e, c)
 	atomic.StoreUint32(hostmem.Word32(e[prm.CQELastWord:]), prm.LastWord(c))
@@ -194,9 +193,39 @@ func TestUnexpected(t *testing.T) {
 
 func TestUnexpectedReceiveWithoutARing(t *testing.T) {
 	f := newFake(t, 8, 1)
-	f.pair.Receives = nil
+	f.pair.Receives = ledger.NewReceives(1, 0)
 	f.complete(prm.Completion{Opcode: prm.CQEReceive, QPN: fakeQPN, UserIndex: fakeKey})
 	require.True(t, f.poll()[0].Unexpected)
+}
+
+// The ledger of the completion before is not taken for that of a queue pair that has
+// come in its place.
+func TestKeyOfAnother(t *testing.T) {
+	for version := range uint8(2) {
+		f := newFake(t, 4, version)
+		key := device.Key(fakeKey)
+		if version == 0 {
+			key = fakeQPN
+		}
+		first := f.pair
+		complete := func(counter uint16) []Completion {
+			f.complete(prm.Completion{Opcode: prm.CQERequester, QPN: fakeQPN, UserIndex: fakeKey, WQECounter: counter})
+			return f.poll()
+		}
+		require.Equal(t, []Completion{{ID: 1, QPN: fakeQPN, Op: Send}}, complete(f.send(1, Send, 1)))
+		outstanding := f.send(2, Send, 1)
+
+		f.pair = &ledger.Pair{QPN: 0x99, Sends: ledger.NewSends(16, 16), Receives: ledger.NewReceives(1, 0)}
+		f.dev.SetPair(key, f.pair)
+		require.Equal(t, []Completion{{ID: 3, QPN: 0x99, Op: Write}}, complete(f.send(3, Write, 1)))
+		f.send(4, Write, 1)
+		f.dev.SetPair(key, &ledger.Pair{Ghost: true})
+		require.Empty(t, complete(outstanding))
+		f.dev.SetPair(key, nil)
+		require.Equal(t, []Completion{{QPN: fakeQPN, Unexpected: true, Status: verbs.GeneralError}}, complete(outstanding))
+		require.EqualValues(t, 15, first.Sends.Room())
+		require.EqualValues(t, 15, f.pair.Sends.Room())
+	}
 }
 
 // An entry counts only in its own lap: stale ones of the lap before, and fresh

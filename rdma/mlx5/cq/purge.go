@@ -2,6 +2,7 @@ package cq
 
 import (
 	"github.com/farwire/farwire/internal/prm"
+	"github.com/farwire/farwire/internal/ring"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
 )
 
@@ -12,19 +13,19 @@ import (
 // consumer's counter moves past the gap.
 func (q *Queue) purge(key device.Key) {
 	first := q.ring
-	for e, _ := q.next(); e != nil; e, _ = q.next() {
+	for _, _, ok := q.next(); ok; _, _, ok = q.next() {
 		q.ring.Advance()
 	}
 	to := q.ring
 	for from := q.ring; from != first; {
 		from.Back()
 		e := q.at(&from)
-		if q.dev.KeyOf(e[:]) == key {
+		if q.dev.KeyOf(e) == key {
 			continue
 		}
 		to.Back()
 		if to != from {
-			move(q.at(&to)[:], e[:])
+			move(q.at(&to), e)
 		}
 	}
 	q.ring = to
@@ -32,6 +33,9 @@ func (q *Queue) purge(key device.Key) {
 		q.consume()
 	}
 }
+
+// at is the entry that a counter is at.
+func (q *Queue) at(c *ring.Completion) prm.CQE { return q.entries[c.Next()].Bytes() }
 
 // move copies from over to but for to's owner bit.
 func move(to, from prm.CQE) {

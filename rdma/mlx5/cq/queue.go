@@ -36,14 +36,19 @@ type Queue struct {
 	kernel device.CQ // what the kernel made of it
 	record *device.Record
 
-	mem     *hostmem.Memory
-	entries [][prm.CQESize]byte
-	words   [][prm.CQESize / 4]uint32 // the same, in memory order
+	mem      *hostmem.Memory
+	entries  []prm.CQEWords
+	consumed *uint32 // of record
+	keyWord  int     // of entries: says whose they are
 
 	mu    sync.Mutex // guards what follows
 	ring  ring.Completion
 	wide  uint32 // one more than the events taken when last armed for any completion
 	rooms nic.Rooms
+
+	recent     *ledger.Pair // of the last completion, by its entry's key
+	recentWord uint32
+	nobody     ledger.Pair // of completions with the key of no queue pair; it has no room
 
 	wake nic.Wake
 }
@@ -80,8 +85,7 @@ func (q *Queue) create(n uint32) (err error) {
 		q.dev.FreeRecord(q.record)
 		return err
 	}
-	q.setEntries(q.mem.Bytes())
-	q.fresh()
+	q.open()
 	q.kernel, err = q.dev.CreateCQ(q.mem.Addr(), q.record.Addr, n, &q.wake)
 	if err != nil {
 		q.dev.FreeRecord(q.record)
@@ -90,15 +94,17 @@ func (q *Queue) create(n uint32) (err error) {
 	return nil
 }
 
-func (q *Queue) setEntries(b []byte) {
-	q.entries, q.words = hostmem.Split[[prm.CQESize]byte](b), hostmem.Split[[prm.CQESize / 4]uint32](b)
-}
-
-// fresh marks every entry as one that the NIC has not written.
-func (q *Queue) fresh() {
+// open makes the queue ready over its memory: every entry is marked as one that the NIC
+// has not written.
+func (q *Queue) open() {
+	q.entries = hostmem.Split[prm.CQEWords](q.mem.Bytes())
 	for i := range q.entries {
-		q.entries[i][prm.CQESize-1] = prm.CQEFresh
+		q.entries[i].Bytes()[prm.CQESize-1] = prm.CQEFresh
 	}
+	q.consumed, q.keyWord = q.record.Words[prm.RecordCI], q.dev.KeyWord()
+	q.nobody = ledger.Pair{Sends: ledger.NewSends(1, 0), Receives: ledger.NewReceives(1, 0)}
+	q.nobody.Leave()
+	q.recent = &q.nobody
 }
 
 // Capacity is how many completions the queue holds.

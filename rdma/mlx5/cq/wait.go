@@ -55,8 +55,7 @@ func (q *Queue) ready() (bool, error) {
 	if q.rooms.Closed() {
 		return false, ErrDestroyed
 	}
-	e, _ := q.next()
-	if e != nil {
+	if _, _, ok := q.next(); ok {
 		return true, nil
 	}
 	return false, q.failure()

@@ -128,9 +128,9 @@ func (p *Pair) create(handles [2]uint32, g geometry) (err error) {
 		p.dev.FreeRecord(p.record)
 		return err
 	}
-	p.ledger = &ledger.Pair{Sends: ledger.NewSends(g.blocks, uint32(p.limits.Sends))}
-	if g.receives > 0 {
-		p.ledger.Receives = ledger.NewReceives(g.receives, g.receives)
+	p.ledger = &ledger.Pair{
+		Sends:    ledger.NewSends(g.blocks, uint32(p.limits.Sends)),
+		Receives: ledger.NewReceives(max(1, g.receives), g.receives),
 	}
 	p.kernel, err = p.dev.CreateQP(device.QPRequest{
 		Buf: p.mem.Addr(), Bytes: uint64(g.bytes()), Record: p.record.Addr,
@@ -173,12 +173,12 @@ func (p *Pair) Limits() Limits { return p.limits }
 // has been polled, and a receive's once its completion has been polled. A
 // completion of an unexpected kind frees no slot.
 func (p *Pair) Room(r Ring) int {
-	switch {
-	case r == Sends:
+	switch r {
+	case Sends:
 		p.send.mu.Lock()
 		defer p.send.mu.Unlock()
 		return int(p.send.ledger.Room())
-	case r == Receives && p.receive.ledger != nil:
+	case Receives:
 		return int(p.receive.ledger.Room())
 	}
 	return 0

@@ -54,7 +54,7 @@ func (p *Pair) ReceiveAll(buffers []Buffer) (n int, err error) {
 	switch {
 	case r.err != nil:
 		err = r.err
-	case r.ledger == nil && len(buffers) > 0:
+	case len(r.ring) == 0 && len(buffers) > 0:
 		err = ErrNoReceives
 	default:
 		n, err = r.post(buffers)

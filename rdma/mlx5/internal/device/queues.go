@@ -207,5 +207,14 @@ func (d *Device) KeyOf(e prm.CQE) Key {
 	return Key(e.UserIndex())
 }
 
+// KeyWord is the index of the 32-bit word of completion queue entries that has the key:
+// entries with the same word are of the same queue pair.
+func (d *Device) KeyWord() int {
+	if d.caps.CQEVersion == 0 {
+		return prm.CQENumberWord
+	}
+	return prm.CQEUserWord
+}
+
 // Pair is the ledger of the queue pair that e is of, or nil.
 func (d *Device) Pair(e prm.CQE) *ledger.Pair { return d.pairs.Get(uint32(d.KeyOf(e))) }

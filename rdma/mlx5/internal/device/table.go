@@ -26,7 +26,7 @@ func (t *Table) Get(key uint32) *ledger.Pair {
 	return page[key&(1<<tablePageBits-1)].Load()
 }
 
-// Set puts p at key; nil takes it away.
+// Set puts p at key; nil takes it away. The ledger that was there has left.
 func (t *Table) Set(key uint32, p *ledger.Pair) {
 	slot := &t.pages[key>>tablePageBits&(1<<tablePageBits-1)]
 	page := slot.Load()
@@ -34,5 +34,7 @@ func (t *Table) Set(key uint32, p *ledger.Pair) {
 		slot.CompareAndSwap(nil, new(tablePage)) // unless another Set just did
 		page = slot.Load()
 	}
-	page[key&(1<<tablePageBits-1)].Store(p)
+	if old := page[key&(1<<tablePageBits-1)].Swap(p); old != nil {
+		old.Leave()
+	}
 }
