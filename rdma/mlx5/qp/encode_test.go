@@ -182,7 +182,7 @@ func TestReceiveBytes(t *testing.T) {
 			for i := range mem.Bytes()[:64] {
 				mem.Bytes()[i] = 0xee // stale bytes of an earlier lap
 			}
-			r := &receiver{ledger: ledger.NewReceives(2, 2), bounds: &nic.Bounds{ReceiveSegments: 2, Message: 1 << 30},
+			r := &receiver{ledger: ledger.NewReceives(2, 2), bounds: nic.Bounds{ReceiveSegments: 2, Message: 1 << 30},
 				ring: hostmem.Split[[2]uint64](mem.Bytes()[:64]), stride: 2, record: record}
 			n, err := r.post([]Buffer{{ID: 1}, {ID: 2, More: test.into}, {ID: 3}})
 			require.ErrorIs(t, err, ErrRoom)

@@ -153,7 +153,7 @@ func (p *Pair) open(g geometry) {
 		ring: newSendRing(memory[g.receiveBytes():]), record: p.record.Words[prm.RecordSend], bell: p.kernel.Bell,
 	}
 	p.receive = receiver{
-		err: ErrNotConnected, ledger: p.ledger.Receives, bounds: &p.bounds,
+		err: ErrNotConnected, ledger: p.ledger.Receives, bounds: p.bounds,
 		ring: hostmem.Split[[2]uint64](memory[:g.receiveBytes()]), stride: 1 << g.shift / prm.Unit, record: p.record.Words[prm.RecordReceive],
 	}
 }
@@ -221,6 +221,6 @@ func (p *Pair) allow(err error) {
 	p.send.err = err
 	p.send.mu.Unlock()
 	p.receive.mu.Lock()
-	p.receive.err = err
+	p.receive.err, p.receive.free = err, 0
 	p.receive.mu.Unlock()
 }

@@ -14,8 +14,9 @@ import (
 type receiver struct {
 	mu     sync.Mutex // guards what follows, but for the poller's part of the ledger
 	err    error      // why nothing may be posted; nil once connected
+	free   uint32     // receives that fit at least; 0 while err is set
 	ledger *ledger.Receives
-	bounds *nic.Bounds
+	bounds nic.Bounds
 	ring   [][2]uint64 // in units, in memory order; a power of two
 	stride uint32      // units of a receive, a power of two
 	record *uint32
@@ -48,56 +49,87 @@ type Buffer struct {
 // ReceiveAll is Receive for each of buffers in turn, at less than the cost of as many
 // calls: the NIC is told once. It stops at the first that cannot be posted, and returns
 // how many were, and why that one was not. Others' receives do not come in between.
-func (p *Pair) ReceiveAll(buffers []Buffer) (n int, err error) {
-	r := &p.receive
-	r.mu.Lock()
-	switch {
-	case r.err != nil:
-		err = r.err
-	case len(r.ring) == 0 && len(buffers) > 0:
-		err = ErrNoReceives
-	default:
-		n, err = r.post(buffers)
-	}
-	r.mu.Unlock()
-	return n, err
-}
+func (p *Pair) ReceiveAll(buffers []Buffer) (n int, err error) { return p.receive.post(buffers) }
 
-// post encodes receives at the end of the ring, and lets the NIC see them.
+// post does all of ReceiveAll for receives as most are: of one segment that is not empty.
+// There is no call before they are published, since each costs ten to twenty instructions.
 func (r *receiver) post(buffers []Buffer) (n int, err error) {
-	room, index := int(r.ledger.Room()), r.ledger.Index()
-	for n < len(buffers) && n < room {
-		b := &buffers[n]
-		if bytes := b.Into.Length; len(b.More) == 0 && bytes > 0 && bytes <= r.bounds.Message { // as most are
-			u := r.unit(index * r.stride)
-			u[0], u[1] = prm.DataWords(b.Into.Addr, b.Into.LKey, bytes)
-			if r.stride > 1 {
-				r.terminate(index*r.stride + 1)
-			}
-		} else if err = r.write(index, b); err != nil {
+	r.mu.Lock()
+	first := r.ledger.Index()
+	for uint(n) < uint(len(buffers)) {
+		b, index := &buffers[n], first+uint32(n)
+		bytes := b.Into.Length
+		if r.free == 0 || len(b.More) > 0 || bytes-1 >= r.bounds.Message {
 			break
 		}
+		u := r.unit(index * r.stride)
+		u[0], u[1] = prm.DataWords(b.Into.Addr, b.Into.LKey, bytes)
+		if r.stride > 1 {
+			r.terminate(index*r.stride + 1)
+		}
 		r.ledger.Note(index, b.ID)
-		index++
+		r.free--
 		n++
 	}
-	if n > 0 {
-		r.ledger.OpenTo(index)
-		mmio.Record(r.record, prm.BE32(index&0xffff))
+	if n < len(buffers) {
+		n, err = r.rest(first, n, buffers)
+		r.mu.Unlock()
+		return n, err
 	}
-	if n == room && n < len(buffers) {
-		if _, _, err = r.bounds.CheckReceive(buffers[n].Into, buffers[n].More); err == nil {
-			err = ErrRoom
+	if n > 0 { // as publish
+		r.ledger.OpenTo(first + uint32(n))
+		mmio.Record(r.record, prm.BE32((first+uint32(n))&0xffff))
+	}
+	r.mu.Unlock()
+	return n, nil
+}
+
+// rest does what post does, for any receives, from the one after n that are encoded.
+func (r *receiver) rest(first uint32, n int, buffers []Buffer) (int, error) {
+	var err error
+	for ; n < len(buffers); n++ {
+		b, index := &buffers[n], first+uint32(n)
+		if err = r.allowed(b, uint32(n)); err != nil {
+			break
 		}
+		r.write(index, b)
+		r.ledger.Note(index, b.ID)
+		r.free--
+	}
+	if n > 0 {
+		r.publish(first + uint32(n))
 	}
 	return n, err
 }
 
-// write encodes any receive, if it may be posted.
-func (r *receiver) write(index uint32, b *Buffer) error {
+// allowed is why b may not be posted, behind n that are not published.
+func (r *receiver) allowed(b *Buffer, n uint32) error {
+	switch {
+	case r.err != nil:
+		return r.err
+	case len(r.ring) == 0:
+		return ErrNoReceives
+	}
 	if _, _, err := r.bounds.CheckReceive(b.Into, b.More); err != nil {
 		return err
 	}
+	if r.free == 0 {
+		r.free = r.ledger.Room() - n
+	}
+	if r.free == 0 {
+		return ErrRoom
+	}
+	return nil
+}
+
+// publish lets the NIC see the receives before index.
+func (r *receiver) publish(index uint32) {
+	r.ledger.OpenTo(index)
+	mmio.Record(r.record, prm.BE32(index&0xffff))
+}
+
+// write encodes any receive.
+func (r *receiver) write(index uint32, b *Buffer) {
 	at := index * r.stride
 	end := at + r.stride
 	if d := b.Into; d.Length > 0 {
@@ -115,7 +147,6 @@ func (r *receiver) write(index uint32, b *Buffer) error {
 	if at != end {
 		r.terminate(at)
 	}
-	return nil
 }
 
 func (r *receiver) terminate(at uint32) {
