@@ -67,8 +67,8 @@ type spin struct {
 
 const minSpin = time.Microsecond
 
-// spinning counts the goroutines of all connections that spin now. They are kept
-// below half of the processors so that those with work get to run.
+// spinning counts the goroutines of all connections that spin now: no more than there
+// are processors. They let others run between looks, so that those with work get to it.
 var spinning atomic.Int32
 
 func newSpin(d time.Duration) spin {
@@ -106,7 +106,7 @@ func (w *waiting) spins(s *spin) bool {
 	}
 	if w.began.IsZero() {
 		w.began = time.Now()
-		w.spun = s.limit > 0 && int(spinning.Add(1)) <= runtime.GOMAXPROCS(0)/2
+		w.spun = s.limit > 0 && int(spinning.Add(1)) <= runtime.GOMAXPROCS(0)
 		if s.limit > 0 && !w.spun {
 			spinning.Add(-1)
 		}

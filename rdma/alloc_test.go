@@ -15,7 +15,7 @@ func TestNoAllocations(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector has sync.Pool lose things")
 	}
-	for name, join := range map[string]func(testing.TB, softnic.Config) link{"loopback": loopback, "memory": inMemory} {
+	for name, join := range map[string]func(testing.TB, softnic.Config) link{"loopback": loopback, "packets": inPackets, "memory": inMemory} {
 		for _, size := range []int{64, 16 << 10, 64 << 10} {
 			client, server := join(t, softnic.Config{}).pair(t)
 			out, in := make([]byte, size), make([]byte, size)

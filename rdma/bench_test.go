@@ -49,10 +49,12 @@ func BenchmarkRoundTrip(b *testing.B) {
 				b.ReportAllocs()
 				b.SetBytes(int64(size))
 				for b.Loop() {
-					_, err := client.Write(message)
-					require.NoError(b, err)
-					_, err = io.ReadFull(client, message)
-					require.NoError(b, err)
+					if _, err := client.Write(message); err != nil {
+						b.Fatal(err)
+					}
+					if _, err := io.ReadFull(client, message); err != nil {
+						b.Fatal(err)
+					}
 				}
 			})
 		}
@@ -79,8 +81,9 @@ func BenchmarkStream(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(size)
 			for b.Loop() {
-				_, err := client.Write(message)
-				require.NoError(b, err)
+				if _, err := client.Write(message); err != nil {
+					b.Fatal(err)
+				}
 			}
 			client.Close()
 			<-drained

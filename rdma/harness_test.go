@@ -178,9 +178,15 @@ func anyLink(t testing.TB) link {
 	return inMemory(t, softnic.Config{})
 }
 
+// inPackets is loopback whose messages go as packets.
+func inPackets(t testing.TB, c softnic.Config) link {
+	c.Packets = true
+	return loopback(t, c)
+}
+
 // links are the ways to join two software NICs, by name.
 var links = map[string]func(testing.TB, softnic.Config) link{
-	"loopback": loopback, "memory": inMemory, "udp": overUDP,
+	"loopback": inPackets, "memory": inMemory, "udp": overUDP,
 }
 
 // eachLink runs a test over every kind of link, or, where there is a Soft-RoCE device,

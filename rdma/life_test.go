@@ -20,7 +20,7 @@ import (
 
 // TestOneWrite makes the write that docs/life-of-a-write.md follows.
 func TestOneWrite(t *testing.T) {
-	client, server := loopback(t, softnic.Config{}).pair(t)
+	client, server := loopback(t, softnic.Config{Packets: true}).pair(t)
 	sent, got := make([]byte, 64), make([]byte, 64)
 	sent[63] = 1
 	_, err := client.Write(sent)

@@ -115,6 +115,10 @@ func (l *Impaired) Cut(cut bool) {
 	l.in.setCut(cut)
 }
 
+// Clear reports whether nothing happens to packets now, in either direction, and none is
+// held back or delayed.
+func (l *Impaired) Clear() bool { return l.out.idle.Load() && l.in.idle.Load() }
+
 // Effects returns what was done to sent and to received packets.
 func (l *Impaired) Effects() (out, in Effects) { return l.out.effects(), l.in.effects() }
 

@@ -9,6 +9,8 @@ type Counters struct {
 	ResponsesSent     uint64
 	ResponsesReceived uint64
 
+	Passed uint64 // messages carried to the peer by Pass, without packets
+
 	Timeouts      uint64 // local_ack_timeout_err
 	SequenceNAKs  uint64 // packet_seq_err: sequence NAKs received
 	ImpliedNAKs   uint64 // implied_nak_seq_err: lost answers noticed by a later one

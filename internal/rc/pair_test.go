@@ -30,6 +30,9 @@ type network struct {
 	now  time.Time
 	ends [2]*end
 	air  []flight // by time
+
+	depth   uint32 // works outstanding
+	passing bool   // messages are passed when they can be, now and then
 }
 
 type flight struct {
@@ -69,7 +72,7 @@ const (
 )
 
 func newNetwork(t *testing.T, seed uint64, imp impairments, works int) *network {
-	n := &network{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), imp: imp, now: testNow}
+	n := &network{t: t, rnd: rand.New(rand.NewPCG(seed, 1)), imp: imp, now: testNow, depth: 20}
 	psn := [2]uint32{n.rnd.Uint32() & mask24, 0xfffff8}
 	for i := range n.ends {
 		e := &end{testHost: newTestHost(t), rnd: n.rnd, toPost: works, thrift: 4 << n.rnd.IntN(7), works: map[uint32]Work{}, wants: map[uint32][]byte{}}
@@ -203,8 +206,14 @@ func (e *end) CompleteReceive(a Arrival) {
 	e.data = e.data[:0]
 }
 
-// pull lets an end send up to n packets.
+// pull lets an end send up to n packets, or pass messages.
 func (n *network) pull(i, limit int) {
+	if n.passing && n.rnd.IntN(2) == 0 {
+		e := n.ends[i]
+		for w := e.q.Passable(e.peer.q); w != nil && e.q.Pass(n.now, e.peer.q, e.local[w.Slot]); {
+			w = e.q.Passable(e.peer.q)
+		}
+	}
 	var p [256 + Headroom]byte
 	for range limit {
 		size := n.ends[i].q.Transmit(n.now, p[:])
@@ -241,7 +250,7 @@ func (n *network) launch(f flight) {
 func (n *network) step() bool {
 	busy := false
 	for i, e := range n.ends {
-		for e.toPost > 0 && e.slot-e.next < 20 && n.rnd.IntN(3) > 0 {
+		for e.toPost > 0 && e.slot-e.next < n.depth && n.rnd.IntN(3) > 0 {
 			e.postRandom()
 		}
 		if len(e.receives) < 10 && n.rnd.IntN(e.thrift) == 0 {

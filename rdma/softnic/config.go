@@ -76,6 +76,13 @@ type Config struct {
 	// and judged as ever. It shows what a driver costs by itself.
 	Null bool
 
+	// Packets makes every message travel as packets. Else a SEND between two NICs of
+	// one process that share a Network, or of a NIC to itself, is copied straight into
+	// the peer's receive when nothing is on its way between the two queue pairs and
+	// neither NIC has Faults or a PcapFile. What completes and how is the same; packets
+	// are not counted then, but Counters.Passed.
+	Packets bool
+
 	// Limits are what the device can hold. Zero fields mean the default.
 	Limits Limits
 

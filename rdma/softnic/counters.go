@@ -13,6 +13,9 @@ type Counters struct {
 	BytesSent, BytesReceived     uint64
 	PacketsAccepted              uint64 // of those received: not dropped
 
+	// Messages that were copied straight to their receiver; see Config.Packets.
+	Passed uint64
+
 	// Protocol events of all queue pairs, those that are gone included.
 	RNRNaksSent          uint64 // requests that found no receive
 	RNRNaksReceived      uint64
@@ -90,6 +93,7 @@ func (n *NIC) snapshot() Counters {
 }
 
 func (c *Counters) addProtocol(p rc.Counters) {
+	c.Passed += p.Passed
 	c.RNRNaksSent += p.OutOfBuffer
 	c.RNRNaksReceived += p.NotReadyNAKs
 	c.SequenceNaksReceived += p.SequenceNAKs
@@ -127,6 +131,7 @@ func (c *Counters) fate(f rc.Fate) *uint64 {
 // addProtocolCounters keeps the counters of a queue pair that starts over or goes.
 func (n *NIC) addProtocolCounters(c rc.Counters) {
 	p := &n.protocol
+	p.Passed += c.Passed
 	p.OutOfBuffer += c.OutOfBuffer
 	p.NotReadyNAKs += c.NotReadyNAKs
 	p.SequenceNAKs += c.SequenceNAKs

@@ -29,7 +29,13 @@ func (n *NIC) note(share int) {
 func (n *NIC) run(share int) {
 	for n.pending.Load() && n.mu.TryLock() {
 		share -= 1 + n.process(share)
+		other := n.disturbed
+		n.disturbed = nil
 		n.mu.Unlock()
+		if other != nil {
+			share /= 2
+			other.run(share)
+		}
 		if share <= 0 {
 			n.handOver()
 			return

@@ -43,6 +43,7 @@ func ConfigFromEnv() (*Config, error) {
 //	cqe=0|1         version of completion queue entries offered
 //	kernel=new|old  kernel interface: current, or that of 5.4
 //	null=on|off     entries complete at once, and nothing is moved
+//	packets=on|off  every message travels as packets, also inside the process
 //	pin=BYTES       memory one open file may pin
 //	trace=FILE      a file, without commas in its name, to whose end a trace is
 //	                written: see Config.TraceFile
@@ -106,12 +107,13 @@ var settings = map[string]setting{
 	"mtu": oneOf([]string{"256", "512", "1024", "2048", "4096"}, func(c *Config, i int) {
 		c.MTU = verbs.MTU(i + 1)
 	}),
-	"uar":    oneOf([]string{"dynamic", "static"}, func(c *Config, i int) { c.StaticUAR = i == 1 }),
-	"roce":   oneOf([]string{"both", "v2"}, func(c *Config, i int) { c.RoCEv2Only = i == 1 }),
-	"bf":     oneOf([]string{"on", "off"}, func(c *Config, i int) { c.NoBlueFlame = i == 1 }),
-	"cqe":    oneOf([]string{"0", "1"}, func(c *Config, i int) { c.OldCQE = i == 0 }),
-	"kernel": oneOf([]string{"new", "old"}, func(c *Config, i int) { c.OldKernel = i == 1 }),
-	"null":   oneOf([]string{"off", "on"}, func(c *Config, i int) { c.Null = i == 1 }),
+	"uar":     oneOf([]string{"dynamic", "static"}, func(c *Config, i int) { c.StaticUAR = i == 1 }),
+	"roce":    oneOf([]string{"both", "v2"}, func(c *Config, i int) { c.RoCEv2Only = i == 1 }),
+	"bf":      oneOf([]string{"on", "off"}, func(c *Config, i int) { c.NoBlueFlame = i == 1 }),
+	"cqe":     oneOf([]string{"0", "1"}, func(c *Config, i int) { c.OldCQE = i == 0 }),
+	"kernel":  oneOf([]string{"new", "old"}, func(c *Config, i int) { c.OldKernel = i == 1 }),
+	"null":    oneOf([]string{"off", "on"}, func(c *Config, i int) { c.Null = i == 1 }),
+	"packets": oneOf([]string{"off", "on"}, func(c *Config, i int) { c.Packets = i == 1 }),
 	"pin": func(c *Config, v string) error {
 		n, err := strconv.ParseInt(v, 10, 64)
 		if err != nil {

@@ -22,6 +22,7 @@ import (
 type Network struct {
 	links *link.Switch
 	trunk *link.Trunk // to the network's other part, nil of a network that is here
+	here  neighbors   // the NICs of this process
 }
 
 // NewNetwork returns a network with nothing plugged in.
@@ -36,7 +37,7 @@ func JoinNetwork(conn net.Conn, label string) (*Network, error) {
 	if err != nil {
 		return nil, fmt.Errorf("join network: %w", err)
 	}
-	return &Network{link.NewSwitch(), trunk}, nil
+	return &Network{links: link.NewSwitch(), trunk: trunk}, nil
 }
 
 // Serve lets a process that has the other end of conn join the network. It returns when

@@ -80,6 +80,7 @@ type NIC struct {
 	serving   []*qp
 	served    int  // of them
 	sent      bool // links are to be flushed
+	disturbed *NIC // that was held to pass it messages, and may have work
 	timers    timerHeap
 	timer     *time.Timer
 	timerAt   time.Time // what it was set to; zero once the engine knows that it fired
@@ -152,6 +153,7 @@ func newNIC(cfg *Config) (*NIC, error) {
 	if err := n.chooseMTU(); err != nil {
 		return nil, errors.Join(err, n.unplug(), n.closeFiles())
 	}
+	n.network.here.add(n)
 	go n.worker()
 	n.scheduleFaults()
 	return n, nil
@@ -248,6 +250,7 @@ func (n *NIC) Close() error {
 		f.dropContext()
 	}
 	n.unlock()
+	n.network.here.remove(n)
 	for _, t := range n.schedules {
 		t.Stop()
 	}

@@ -95,6 +95,7 @@ type way struct {
 	sourcePort uint16
 	class      uint8
 	global     bool // on InfiniBand: packets have a GRH
+	neighbor   *NIC // that has the address, if this process has it: see pass.go
 }
 
 // slot is an entry of the send queue from its fetch to its completion.
@@ -260,7 +261,9 @@ func (q *qp) serve(now time.Time) (did int) {
 	if q.state == uapi.QPErr && q.flushReceives() > 0 {
 		n.flushWait = 0
 	}
-	for sent := 0; ; sent++ {
+	sent := q.pass(now)
+	did += sent
+	for ; ; sent++ {
 		if sent == burst {
 			n.schedule(q)
 			break

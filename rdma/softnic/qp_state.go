@@ -180,6 +180,7 @@ func (q *qp) setPath() {
 		q.way.out, q.way.to = n.gids[d.SgidIndex].link, verbs.GID(d.Dgid).Addr()
 		d.HopLimit = 64 // the route's, whatever was asked for
 	}
+	q.way.neighbor = n.network.here.at(q.way.to)
 	q.way.sourcePort = flowPort(d.FlowLabel, q.qpn, q.attr.DestQPNum)
 	q.way.class, q.way.global = d.TrafficClass, d.IsGlobal != 0
 }

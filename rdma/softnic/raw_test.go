@@ -32,8 +32,12 @@ type raw struct {
 
 const rawMemory = 4 << 20
 
-// private is a configuration off the network of other tests.
-func private() Config { return Config{Link: LinkMemory, Network: NewNetwork()} }
+// private is a configuration off the network of other tests, with packets: most tests
+// are of what becomes of those.
+func private() Config { return Config{Link: LinkMemory, Network: NewNetwork(), Packets: true} }
+
+// passing is private without packets.
+func passing() Config { return Config{Link: LinkMemory, Network: NewNetwork()} }
 
 func newTestNIC(t testing.TB, cfg Config) *NIC {
 	n, err := New(&cfg)
