@@ -40,9 +40,23 @@ func TestCompare(t *testing.T) {
 	require.NoError(t, run(t.Context(), args, nil, &out))
 	t.Logf("\n%s", &out)
 	for _, name := range names {
-		require.Regexp(t, `(?m)^ *`+name+` +(\| +\d+\.\d +\d+\.\d\d +(\d+\.\d\d|-) *){3}$`, out.String())
+		require.Regexp(t, `(?m)^ *`+name+` +(\| +\d+\.\d +\d+\.\d\d +(\d+\.\d\d|-) +(\d+\.\d\d|-) *){3}$`, out.String())
 	}
 	require.Regexp(t, regexp.MustCompile(`(?m)^ *tcp .* 1\.00 .* 1\.00 .* 1\.00 `), out.String())
+}
+
+// With -all there are connections, requests and streams of every number.
+func TestCompareAll(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), []string{"-all", "-rounds", "1", "-slice", "1us", "-links", "memory"}, nil, &out))
+	t.Logf("\n%s", &out)
+	require.Equal(t, len(everything), strings.Count(out.String(), "memory"))
+	for _, g := range everything {
+		require.Contains(t, out.String(), g.title)
+		for _, m := range g.measures {
+			require.LessOrEqual(t, m.workers, maxWorkers)
+		}
+	}
 }
 
 // The link that others are compared with is always there.
@@ -85,15 +99,14 @@ func TestServerEnds(t *testing.T) {
 
 // A job brings every message to the server, and back if it says so.
 func TestJob(t *testing.T) {
-	for _, j := range []job{{size: 1000, count: 7}, {back: true, size: 64, count: 3}} {
+	for _, j := range []job{{size: 1000, count: 7}, {back: true, flight: 1, size: 64, count: 3}} {
 		near, far := net.Pipe()
 		counted := &counting{Conn: far}
 		served := make(chan error, 1)
 		go func() { served <- serve(counted) }()
 		buf := make([]byte, maxMessage)
-		r, err := j.do(near, buf, true)
+		_, err := j.do(near, buf)
 		require.NoError(t, err)
-		require.Positive(t, r.wall)
 		require.NoError(t, near.Close())
 		require.NoError(t, <-served)
 		require.Equal(t, jobSize+j.size*j.count, counted.read)
@@ -120,6 +133,37 @@ func (c *counting) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	c.wrote += n
 	return n, err
+}
+
+// No more messages than a job allows are without their answer, and so many are.
+func TestFlight(t *testing.T) {
+	near, far := net.Pipe()
+	j := job{back: true, flight: 3, size: 8, count: 5}
+	done := make(chan error, 1)
+	go func() {
+		_, err := j.do(near, make([]byte, 8))
+		done <- err
+	}()
+	b := make([]byte, jobSize)
+	_, err := io.ReadFull(far, b)
+	require.NoError(t, err)
+	for range 3 {
+		_, err := io.ReadFull(far, b[:8])
+		require.NoError(t, err)
+	}
+	for left := 5; left > 0; left-- {
+		_, err = far.Write(b[:8])
+		require.NoError(t, err)
+		if left > 3 {
+			_, err = io.ReadFull(far, b[:8])
+			require.NoError(t, err)
+		}
+	}
+	_, err = far.Write(b[:doneSize])
+	require.NoError(t, err)
+	require.NoError(t, <-done)
+	near.Close()
+	far.Close()
 }
 
 func TestServeRefuses(t *testing.T) {

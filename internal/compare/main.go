@@ -2,14 +2,14 @@
 // machine: the time until a small message comes back, how much goes one way, and what
 // processor time that takes.
 //
-//	compare [-rounds n] [-slice duration] [-links names] [-profile directory]
+//	compare [-all] [-rounds n] [-slice duration] [-links names] [-profile directory]
 //
 // Each link has two processes, a client and a server, but for the one in memory, which
 // has both in one. They measure in turns, each for a slice of time in every round. The
 // figures are medians of the rounds; so are the ratios, each of which is of one round,
 // so that what else the machine does weighs little. A ratio is how many times faster
-// than TCP a link is, and how many times the processor time of TCP it takes. With
-// -profile every process writes a profile of its processor time into the directory.
+// than TCP a link is, and how many times the processor time of TCP it takes. With -all
+// there are more sizes, 16 and 256 connections, HTTP, and streams of yamux. With -profile every process writes a profile of its processor time into the directory.
 //
 // It is also its own processes:
 //
@@ -40,6 +40,7 @@ func main() {
 
 // options are how a comparison is made.
 type options struct {
+	groups  []group
 	rounds  int
 	slice   time.Duration
 	links   []string
@@ -55,6 +56,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	flags.SetOutput(stdout)
 	flags.IntVar(&o.rounds, "rounds", 7, "`number` of rounds")
 	flags.DurationVar(&o.slice, "slice", 300*time.Millisecond, "`time` of one measurement")
+	all := flags.Bool("all", false, "measure everything")
 	names := flags.String("links", strings.Join(linkNames(), ","), "`names` of the links; tcp is always one")
 	flags.StringVar(&o.profile, "profile", "", "`directory` for profiles")
 	if err := flags.Parse(args); err != nil {
@@ -62,6 +64,10 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	}
 	if o.rounds < 1 || o.slice <= 0 {
 		return fmt.Errorf("%d rounds of %v", o.rounds, o.slice)
+	}
+	o.groups = basic
+	if *all {
+		o.groups = everything
 	}
 	o.links = strings.Split(*names, ",")
 	return compare(ctx, o, stdout)

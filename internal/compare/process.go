@@ -42,64 +42,44 @@ func play(args []string, stdin io.Reader, stdout io.Writer) (err error) {
 	return l.client(args[2:], stdin, stdout)
 }
 
-// server serves one client.
+// server serves clients until its input ends.
 func (l *link) server(stdin io.Reader, stdout io.Writer) error {
 	ln, err := l.listen()
 	if err != nil {
 		return err
 	}
-	defer ln.Close()
-	go func() { // its parent may be gone before there was a client
-		_, _ = io.Copy(io.Discard, stdin)
-		ln.Close()
-	}()
+	s := newServer(ln)
 	fmt.Fprintln(stdout, ln.Addr())
-	c, err := ln.Accept()
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return serve(c)
+	_, _ = io.Copy(io.Discard, stdin)
+	return errors.Join(ln.Close(), s.end())
 }
 
 // client does the jobs it reads and writes what they took. Without an address it is a
 // server too.
-func (l *link) client(address []string, stdin io.Reader, stdout io.Writer) error {
+func (l *link) client(address []string, stdin io.Reader, stdout io.Writer) (err error) {
 	inside := len(address) == 0
-	served := make(chan error, 1)
 	if inside {
 		ln, err := l.listen()
 		if err != nil {
 			return err
 		}
-		defer ln.Close()
+		s := newServer(ln)
+		defer func() { err = errors.Join(err, ln.Close(), s.end()) }()
 		address = []string{ln.Addr().String()}
-		go func() {
-			c, err := ln.Accept()
-			if err == nil {
-				err = serve(c)
-			}
-			served <- err
-		}()
-	} else {
-		served <- nil
 	}
-	c, err := l.dial(address[0])
+	c, err := newClient(func() (net.Conn, error) { return l.dial(address[0]) }, inside)
 	if err != nil {
 		return err
 	}
-	defer c.Close()
-	buf := make([]byte, maxMessage)
+	defer func() { err = errors.Join(err, c.close()) }()
 	for {
 		var j job
-		if _, err := fmt.Fscanln(stdin, &j.back, &j.size, &j.count); err == io.EOF {
-			return errors.Join(c.Close(), <-served)
+		if _, err := fmt.Fscanln(stdin, &j.kind, &j.workers, &j.flight, &j.back, &j.size, &j.count); err == io.EOF {
+			return nil
 		} else if err != nil {
 			return err
 		}
-		r, err := j.do(c, buf, inside)
+		r, err := c.do(j)
 		if err != nil {
 			return err
 		}
@@ -170,7 +150,7 @@ func startPair(ctx context.Context, profile string, l *link) (p *pair, err error
 }
 
 func (p *pair) do(j job) (r result, err error) {
-	fmt.Fprintln(p.client.in, j.back, j.size, j.count)
+	fmt.Fprintln(p.client.in, j.kind, j.workers, j.flight, j.back, j.size, j.count)
 	var wall, cpu int64
 	if _, err := fmt.Fscanln(p.client.out, &wall, &cpu); err != nil {
 		return r, fmt.Errorf("%s: no result: %w", p.name, err)
