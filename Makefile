@@ -54,9 +54,10 @@ vm-table:
 
 # Every fuzz target for a short while, on top of the seeds that `make test` runs.
 fuzz:
-	@set -e; $(GO) list ./... | while read -r pkg; do \
-	  $(GO) test -list '^Fuzz' "$$pkg" | grep '^Fuzz' | while read -r f; do \
-	    echo "fuzz $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) "$$pkg" </dev/null; done; done
+	@set -e; packages=$$($(GO) list ./...); for pkg in $$packages; do \
+	  listed=$$($(GO) test -list '^Fuzz' "$$pkg") || { echo "$$listed"; exit 1; }; \
+	  for f in $$(echo "$$listed" | grep '^Fuzz'); do \
+	    echo "fuzz $$pkg $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) "$$pkg"; done; done
 
 bench:
 	$(GO) test -run '^$$' -bench . -benchmem ./...

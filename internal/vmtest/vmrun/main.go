@@ -102,6 +102,7 @@ func (o *options) runOn(ctx context.Context, k vmtest.Kernel) error {
 	}
 	fmt.Printf("Linux %s\n", cfg.Kernel.Version)
 	results, err := vmtest.Run(ctx, cfg)
+	judge(results)
 	bad := o.print(os.Stdout, results)
 	if err == nil && bad > 0 {
 		err = fmt.Errorf("kernel %s: %d of %d jobs failed", k.Name, bad, len(results))

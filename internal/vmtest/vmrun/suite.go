@@ -54,7 +54,7 @@ func (o *options) prepare(ctx context.Context, names []string, temp string) erro
 		list = nil
 	}
 	for _, n := range names {
-		if strings.HasSuffix(n, ".sh") {
+		if isScript(n) {
 			o.config.Jobs = append(o.config.Jobs, vmtest.Job{Name: n, Program: n, Timeout: o.timeout})
 			continue
 		}
@@ -69,6 +69,8 @@ func (o *options) prepare(ctx context.Context, names []string, temp string) erro
 	}
 	return nil
 }
+
+func isScript(job string) bool { return strings.HasSuffix(job, ".sh") }
 
 // margin is what a test binary has to say where it hangs, before it is killed.
 const margin = 10 * time.Second

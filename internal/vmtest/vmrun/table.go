@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -9,6 +10,20 @@ import (
 
 	"github.com/farwire/farwire/internal/vmtest"
 )
+
+// errNoTest is why a job fails whose regular expression matches nothing, or all of whose
+// tests were skipped: a test that did not run found nothing.
+var errNoTest = errors.New("no test ran")
+
+// judge has the jobs fail that are tests, and that ran none.
+func judge(results []vmtest.Result) {
+	for i := range results {
+		r := &results[i]
+		if pass, _, _ := tally(r.Output); r.OK() && !isScript(r.Name) && pass == 0 {
+			r.Err = errNoTest
+		}
+	}
+}
 
 // print prints how the jobs ended, then what the failed ones wrote. It returns
 // how many failed.
@@ -41,9 +56,14 @@ func verdict(r vmtest.Result) string {
 
 // count says how many tests of a test binary ended how.
 func count(output []byte) string {
-	pass, skip, fail := bytes.Count(output, []byte("--- PASS:")), bytes.Count(output, []byte("--- SKIP:")), bytes.Count(output, []byte("--- FAIL:"))
+	pass, skip, fail := tally(output)
 	if pass+skip+fail == 0 {
 		return ""
 	}
 	return fmt.Sprintf("%d passed, %d skipped, %d failed", pass, skip, fail)
+}
+
+func tally(output []byte) (pass, skip, fail int) {
+	n := func(what string) int { return bytes.Count(output, []byte("--- "+what+":")) }
+	return n("PASS"), n("SKIP"), n("FAIL")
 }

@@ -34,6 +34,24 @@ why
 	require.Contains(t, b.String(), "---- ./good\n--- PASS")
 }
 
+// Tests that were not run, or not to their end, are no success; a script has none.
+func TestNoTestRan(t *testing.T) {
+	t.Parallel()
+	results := []vmtest.Result{
+		{Name: "./rdma", Output: []byte("testing: warning: no tests to run\nPASS\n")},
+		{Name: "./skipped", Output: []byte("--- SKIP: TestA\nPASS\n")},
+		{Name: "./good", Output: []byte("--- PASS: TestA\n--- SKIP: TestB\nPASS\n")},
+		{Name: "./bad", Status: 2, Output: []byte("panic\n")},
+		{Name: "script.sh"},
+	}
+	judge(results)
+	require.ErrorIs(t, results[0].Err, errNoTest)
+	require.ErrorIs(t, results[1].Err, errNoTest)
+	for _, r := range results[2:] {
+		require.NoError(t, r.Err, r.Name)
+	}
+}
+
 func TestArguments(t *testing.T) {
 	t.Parallel()
 	o, jobs, err := parse([]string{"-kernels", "6.1", "-cpus", "1", "./rdma/verbs", "x.sh"})
