@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"time"
 )
@@ -37,6 +38,10 @@ const (
 	// trunkPatience is how long a peer may take to greet, or to take what is still
 	// written when the trunk ends.
 	trunkPatience = 5 * time.Second
+
+	// roomPatience is how long a peer may leave no room in the queue for what must not
+	// be lost.
+	roomPatience = 20 * time.Second
 )
 
 func newTrunkConn(conn net.Conn) *trunkConn {
@@ -85,6 +90,12 @@ func (c *trunkConn) next(out *bufio.Writer) (f trunkFrame, ok bool) {
 	case f = <-c.queue:
 		return f, true
 	case <-c.stop:
+	}
+	// What was queued while the flush took its time goes out as well.
+	select {
+	case f = <-c.queue:
+		return f, true
+	default:
 		return f, false
 	}
 }
@@ -104,13 +115,19 @@ func (c *trunkConn) push(p *Packet) bool {
 	}
 }
 
-// put queues a frame, and waits for room.
+// put queues a frame, and waits for room. A peer that makes none for long has its
+// connection closed.
 func (c *trunkConn) put(frame []byte) error {
+	late := time.NewTimer(roomPatience)
+	defer late.Stop()
 	select {
 	case c.queue <- trunkFrame{frame: frame}:
 		return nil
 	case <-c.ended:
 		return net.ErrClosed
+	case <-late.C:
+		_ = c.conn.Close()
+		return fmt.Errorf("peer takes nothing: %w", os.ErrDeadlineExceeded)
 	}
 }
 

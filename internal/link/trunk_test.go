@@ -272,6 +272,49 @@ func TestTrunkStuck(t *testing.T) {
 	})
 }
 
+// An end whose peer takes nothing gives up on what it has to say too.
+func TestTrunkNoRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		theirs, ours := net.Pipe()
+		defer theirs.Close()
+		go hello(t, theirs)
+		trunk, err := NewTrunk(ours, "kind")
+		require.NoError(t, err)
+		for trunk.push(numbered(bob, 1, 4)) {
+			synctest.Wait() // the writer takes some
+		}
+		start := time.Now()
+		_, err = trunk.Join(carol, nil)
+		require.Error(t, err)
+		require.LessOrEqual(t, time.Since(start), roomPatience)
+		<-trunk.Done()
+		require.NoError(t, trunk.Close())
+	})
+}
+
+// What is queued while the writer flushes is written before the trunk ends.
+func TestTrunkFlushAtClose(t *testing.T) {
+	for range 16 { // either of two ends would do half of the time
+		synctest.Test(t, func(t *testing.T) {
+			theirs, ours := net.Pipe()
+			go hello(t, theirs)
+			trunk, err := NewTrunk(ours, "kind")
+			require.NoError(t, err)
+			require.NoError(t, trunk.put(addrFrame(frameLeave, bob)))
+			synctest.Wait() // the writer waits for the peer to take it
+			require.NoError(t, trunk.put(addrFrame(frameLeave, carol)))
+			closed := make(chan struct{})
+			go func() { _ = trunk.Close(); close(closed) }()
+			synctest.Wait()
+			said, err := io.ReadAll(theirs)
+			require.NoError(t, err)
+			require.Len(t, said, 2*(frameHead+addrSize))
+			require.NoError(t, theirs.Close())
+			<-closed
+		})
+	}
+}
+
 // hello greets and takes the greeting.
 func hello(t testing.TB, c net.Conn) {
 	text := trunkVersion + "kind"

@@ -85,7 +85,12 @@ func (f *file) command(cmd []byte, caller Caller, mem memory) error {
 	}
 	n.count.Commands++
 	t := f.traceCommand(cmd, caller, mem)
-	name, err := f.execute(cmd, caller, mem, t)
+	var name string
+	err := n.asking(func() (err error) {
+		t.again()
+		name, err = f.execute(cmd, caller, mem, t)
+		return err
+	})
 	if err == nil {
 		t.end(nil)
 		return nil

@@ -81,11 +81,13 @@ func (p *Function) do(command func(n *NIC) error) error {
 	n := p.f.nic
 	n.lock()
 	defer n.unlock()
-	if p.gone() {
-		return refuse(eio, "device has failed")
-	}
 	n.count.Commands++
-	return command(n)
+	return n.asking(func() error {
+		if p.gone() {
+			return refuse(eio, "device has failed")
+		}
+		return command(n)
+	})
 }
 
 // gone reports whether the objects are no more, although their numbers are known.

@@ -3,7 +3,9 @@ package softnic
 import (
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -13,6 +15,11 @@ import (
 // joinedNetwork is a network that joined another, until the test has ended.
 func joinedNetwork(t *testing.T, to *Network) *Network {
 	ours, theirs := net.Pipe()
+	return joinedOver(t, to, ours, theirs)
+}
+
+// joinedOver is joinedNetwork over a connection.
+func joinedOver(t *testing.T, to *Network, ours, theirs net.Conn) *Network {
 	served := make(chan error, 1)
 	go func() { served <- to.Serve(t.Context(), ours, "kind") }()
 	n, err := JoinNetwork(theirs, "kind")
@@ -48,6 +55,55 @@ func TestJoinNetwork(t *testing.T) {
 			p.exchange(t)
 		}
 	}
+}
+
+// slow is a connection whose writer can be held up.
+type slow struct {
+	net.Conn
+	hold   atomic.Bool
+	writes chan struct{} // has one when a writer is held up
+	goOn   chan struct{}
+}
+
+func (s *slow) Write(b []byte) (int, error) {
+	if s.hold.Load() {
+		s.writes <- struct{}{}
+		<-s.goOn
+	}
+	return s.Conn.Write(b)
+}
+
+// While the other process takes its time to say who is on the network, the NIC works.
+func TestJoinedNetworkIsAskedUnlocked(t *testing.T) {
+	network := NewNetwork()
+	ours, theirs := net.Pipe()
+	held := &slow{Conn: ours, writes: make(chan struct{}, 1), goOn: make(chan struct{})}
+	na := newTestNIC(t, Config{Network: network, Link: LinkMemory})
+	nb := newTestNIC(t, Config{Network: joinedOver(t, network, held, theirs)})
+	p := unconnectedRaw(t, na, nb)
+	held.hold.Store(true)
+	connected := make(chan struct{})
+	go func() {
+		defer close(connected)
+		p.qb.connect(p.qa)
+	}()
+	<-held.writes // the answer
+	held.hold.Store(false)
+	locked := make(chan struct{})
+	go func() {
+		defer close(locked)
+		_ = nb.Counters()
+	}()
+	select {
+	case <-locked:
+	case <-time.After(15 * time.Second):
+		t.Error("the NIC is locked")
+	}
+	close(held.goOn)
+	<-connected
+	<-locked
+	p.qa.connect(p.qb)
+	p.exchange(t)
 }
 
 func TestJoinNetworkErrors(t *testing.T) {

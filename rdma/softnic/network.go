@@ -85,9 +85,51 @@ func (n *Network) join(addr netip.Addr, r link.Receiver) (link.Link, error) {
 }
 
 // has reports whether anybody on the network has the address. On a network that was
-// joined it asks the process that has it, which answers without this one's doing.
+// joined it asks the process that has it, which may take long.
 func (n *Network) has(addr netip.Addr) bool {
 	return n.links.Has(addr) || n.trunk != nil && n.trunk.Has(addr)
+}
+
+// unknownError is why a command cannot be judged yet: another process has to be asked
+// whether somebody has the address.
+type unknownError struct{ addr netip.Addr }
+
+func (e *unknownError) Error() string { return "whether " + e.addr.String() + " is there is not known" }
+
+// known reports whether anybody on the network has the address that a command names, or
+// fails with an unknownError, after which asking comes back. NIC.mu is held.
+func (n *NIC) known(addr netip.Addr) (there bool, err error) {
+	if n.network.trunk == nil || n.network.links.Has(addr) {
+		return n.network.has(addr), nil
+	}
+	there, asked := n.answers[addr]
+	if !asked {
+		return false, &unknownError{addr}
+	}
+	return there, nil
+}
+
+// asking executes a command. Where it has to know who is on a network of another
+// process it is abandoned, before it has done anything, and executed again once that has
+// answered: the NIC goes on with its work meanwhile. NIC.mu is held, but for that time.
+func (n *NIC) asking(execute func() error) error {
+	var answers map[netip.Addr]bool
+	for {
+		n.answers = answers
+		err := execute()
+		n.answers = nil
+		var unknown *unknownError
+		if !errors.As(err, &unknown) {
+			return err
+		}
+		n.unlock()
+		there := n.network.has(unknown.addr)
+		n.lock()
+		if answers == nil {
+			answers = map[netip.Addr]bool{}
+		}
+		answers[unknown.addr] = there
+	}
 }
 
 // defaultNetwork is the one that NICs of the process share unless told otherwise.

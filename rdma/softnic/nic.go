@@ -101,6 +101,8 @@ type NIC struct {
 	count    Counters
 	protocol rc.Counters // of queue pairs that are gone
 
+	answers map[netip.Addr]bool // who is on the network, as the command in execution has asked
+
 	// Scratch.
 	packet    *link.Packet
 	arriving  *link.Packet // that a queue pair takes in

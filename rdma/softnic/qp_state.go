@@ -101,9 +101,11 @@ func (n *NIC) checkRoute(d *uapi.QPDest) error {
 		return refuse(einval, "peer GID %v", peer)
 	case peer.IsV4() != source.gid.IsV4() || to.IsLinkLocalUnicast() != source.gid.Addr().IsLinkLocalUnicast():
 		return refuse(einval, "peer GID %v from %v", peer, source.gid)
-	case n.network.has(to):
-		return nil
-	case !n.udp || to.IsLinkLocalUnicast() || to.IsLoopback() != source.link.Addr().IsLoopback():
+	}
+	if there, err := n.known(to); there || err != nil {
+		return err
+	}
+	if !n.udp || to.IsLinkLocalUnicast() || to.IsLoopback() != source.link.Addr().IsLoopback() {
 		return refuse(etimedout, "peer GID %v is not on the network", peer)
 	}
 	return nil

@@ -206,11 +206,16 @@ func newRawPair(t testing.TB, cfg Config) *rawPair {
 
 // connectRaw is a connected pair on two NICs that reach each other.
 func connectRaw(t testing.TB, na, nb *NIC) *rawPair {
+	p := unconnectedRaw(t, na, nb)
+	p.qa.connect(p.qb)
+	p.qb.connect(p.qa)
+	return p
+}
+
+func unconnectedRaw(t testing.TB, na, nb *NIC) *rawPair {
 	p := &rawPair{na: na, nb: nb, a: newRaw(t, na), b: newRaw(t, nb)}
 	p.ca, p.cb = p.a.createCQ(64, true), p.b.createCQ(64, true)
 	p.qa, p.qb = p.a.createQP(16, 16, p.ca, p.ca), p.b.createQP(16, 16, p.cb, p.cb)
 	p.ma, p.mb = p.a.regMR(64<<10, allAccess), p.b.regMR(64<<10, allAccess)
-	p.qa.connect(p.qb)
-	p.qb.connect(p.qa)
 	return p
 }

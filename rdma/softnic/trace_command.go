@@ -103,6 +103,13 @@ func (t *commandTrace) met(kind uint16, handle uint32, object any, made bool) {
 	t.Objects = append(t.Objects, o)
 }
 
+// again forgets what was met, before the command is executed, perhaps once more.
+func (t *commandTrace) again() {
+	if t != nil {
+		t.Objects = t.Objects[:0]
+	}
+}
+
 // end tells of the command; refused is nil if it was executed.
 func (t *commandTrace) end(refused *uapi.RequestError) {
 	if t == nil {
