@@ -19,7 +19,7 @@ func writeCounters(file string, nics []*softnic.NIC) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(file, append(b, '\n'), 0o666); err != nil {
 		return fmt.Errorf("run: counters: %w", err)
 	}
 	return nil

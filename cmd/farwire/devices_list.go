@@ -140,6 +140,7 @@ func (l lister) software() device {
 	}
 	named := config.Addr.IsValid()
 	config.Link, config.Network, config.Faults = softnic.LinkMemory, softnic.NewNetwork(), softnic.Faults{}
+	config.TraceFile, config.PcapFile = "", "" // files of the programs that use it
 	nic, err := softnic.New(config)
 	if err != nil {
 		out.Error = err.Error()

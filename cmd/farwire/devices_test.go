@@ -168,6 +168,18 @@ func TestNoDevices(t *testing.T) {
 	require.Contains(t, l.output(t), "  error   ")
 }
 
+// Listing makes no files of those that the programs' NICs write, and opens none.
+func TestDevicesLeaveFilesAlone(t *testing.T) {
+	dir := t.TempDir()
+	l := lister{root: t.TempDir(), soft: func() (*softnic.Config, error) {
+		return &softnic.Config{TraceFile: filepath.Join(dir, "trace"), PcapFile: filepath.Join(dir, "pcap")}, nil
+	}}
+	require.NotContains(t, l.output(t), "error")
+	made, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, made)
+}
+
 func TestDevicesErrors(t *testing.T) {
 	var out bytes.Buffer
 	require.ErrorIs(t, run(t.Context(), []string{"devices", "-h"}, &out), flag.ErrHelp)

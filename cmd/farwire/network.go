@@ -26,11 +26,11 @@ const defaultNetwork = "default"
 // maxJoined is how many runs may be in another's network at a time.
 const maxJoined = 64
 
-// errTaken is the error of offering what another run offers.
-var errTaken = errors.New("another run offers this network")
+// errTaken is the error of listening where another process does.
+var errTaken = errors.New("the socket is another farwire's")
 
-// errEnded is added to the error of a run whose network has ended.
-var errEnded = errors.New("run: the run that offered the network has ended")
+// errEnded is why NICs that have joined a network reach nobody any more.
+var errEnded = errors.New("the farwire that offered the network has ended")
 
 // networkSocket is where a network is offered.
 type networkSocket struct {
@@ -44,7 +44,7 @@ func networkSocketOf(name string) (networkSocket, error) {
 		return networkSocket{path: name}, nil
 	}
 	if name == "" || name[0] == '.' || strings.ContainsRune(name, filepath.Separator) {
-		return networkSocket{}, fmt.Errorf("run: network name %q", name)
+		return networkSocket{}, fmt.Errorf("network name %q", name)
 	}
 	return networkSocket{filepath.Join(networkFolder(), name+".sock"), true}, nil
 }
@@ -52,12 +52,14 @@ func networkSocketOf(name string) (networkSocket, error) {
 // networkFlags defines the flags of what network a run is in.
 func (s *settings) networkFlags(flags *flag.FlagSet) {
 	flags.StringVar(&s.network, "network", "", "offer the network to other runs by a `name` or by the path of a socket;\nwithout this by the name "+defaultNetwork+", if no other run does")
-	flags.BoolFunc("join", "be in the network that another run offers; -join=NAME, or a path, if it is not "+defaultNetwork, func(name string) error {
+	flags.BoolFunc("join", "be in the network that another run or vm-nic offers; -join=NAME, or a path, if it is not "+defaultNetwork, func(name string) error {
 		switch name {
 		case "":
 			return errors.New("no name")
 		case "true": // the flag alone
 			name = defaultNetwork
+		case "false": // as flags of this kind are switched off
+			name = ""
 		}
 		s.join = name
 		return nil
@@ -75,10 +77,13 @@ func (s *settings) startNetwork(cfg *softnic.Config) (end func() error, err erro
 	}
 	at, err := networkSocketOf(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", s.command, err)
 	}
 	if s.join != "" {
-		return joinNetwork(cfg, name, at)
+		if end, err = joinNetwork(cfg, name, at); err != nil {
+			return nil, fmt.Errorf("%s: %w", s.command, err)
+		}
+		return end, nil
 	}
 	cfg.Network = softnic.NewNetwork()
 	ln, err := at.listen()
@@ -86,9 +91,9 @@ func (s *settings) startNetwork(cfg *softnic.Config) (end func() error, err erro
 	case err == nil:
 		return offer(cfg, at, ln), nil
 	case s.network != "":
-		return nil, fmt.Errorf("run: network %s: %w", name, err)
+		return nil, fmt.Errorf("%s: network %s: %w", s.command, name, err)
 	}
-	cfg.Logger.Info("this run's network is not offered", "name", name, "reason", err)
+	cfg.Logger.Info("the network is not offered", "name", name, "reason", err)
 	return func() error { return nil }, nil
 }
 
@@ -103,10 +108,10 @@ func networkLabel(cfg *softnic.Config) string {
 func joinNetwork(cfg *softnic.Config, name string, at networkSocket) (end func() error, err error) {
 	conn, err := at.dial()
 	if err != nil {
-		return nil, fmt.Errorf("run: no network %s, which another run must offer: %w", name, err)
+		return nil, fmt.Errorf("no network %s, which another run must offer: %w", name, err)
 	}
 	if cfg.Network, err = softnic.JoinNetwork(conn, networkLabel(cfg)); err != nil {
-		return nil, fmt.Errorf("run: network %s: %w", name, err)
+		return nil, fmt.Errorf("network %s: %w", name, err)
 	}
 	return cfg.Network.Close, nil
 }

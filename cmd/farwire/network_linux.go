@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -46,8 +47,8 @@ func (n networkSocket) tryListen() (net.Listener, error) {
 		return nil, err
 	}
 	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return nil, os.NewSyscallError("flock", err)
+	if err := lockSoon(int(lock.Fd())); err != nil {
+		return nil, fmt.Errorf("%s is locked: %w", dir, err)
 	}
 	if conn, err := net.Dial("unix", n.path); err == nil {
 		_ = conn.Close()
@@ -63,6 +64,19 @@ func (n networkSocket) tryListen() (net.Listener, error) {
 		return nil, errors.Join(err, ln.Close())
 	}
 	return ln, nil
+}
+
+// lockSoon locks a folder, which others hold for moments only. In a folder that is not
+// this user's own, anybody may hold it for longer: that is not waited for.
+func lockSoon(fd int) error {
+	const tries, pause = 200, 10 * time.Millisecond
+	for try := 1; ; try++ {
+		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil || !errors.Is(err, unix.EWOULDBLOCK) || try == tries {
+			return os.NewSyscallError("flock", err)
+		}
+		time.Sleep(pause)
+	}
 }
 
 // makePrivate makes a folder for this user alone, and checks one that is there.

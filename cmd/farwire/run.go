@@ -16,8 +16,9 @@ import (
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// settings are the flags of farwire run.
+// settings are the flags of farwire run and farwire vm-nic.
 type settings struct {
+	command  string // of the two; errors begin with it
 	adapters int
 	link     string
 	nic      string
@@ -27,6 +28,8 @@ type settings struct {
 	network  string // to offer
 	join     string // to join
 	verbose  bool
+
+	ended <-chan struct{} // closed when a network that was joined is gone; set by withNICs
 }
 
 const runUsage = `usage: farwire run [flags] -- program args [::: program args ...]
@@ -52,6 +55,7 @@ Wireshark opens.
 `
 
 func parseSettings(args []string, stdout io.Writer) (s settings, programs [][]string, err error) {
+	s.command = "run"
 	flags := flag.NewFlagSet("farwire run", flag.ContinueOnError)
 	flags.SetOutput(stdout)
 	flags.Usage = func() {
@@ -104,17 +108,17 @@ func (s *settings) config(log *slog.Logger) (*softnic.Config, error) {
 	}
 	cfg, err := softnic.ParseConfig(text)
 	if err != nil {
-		return nil, fmt.Errorf("run: %w", err)
+		return nil, fmt.Errorf("%s: %w", s.command, err)
 	}
 	switch s.link {
 	case "roce", "rdma":
 	case "ib":
 		cfg.LinkLayer = verbs.LinkInfiniBand
 	default:
-		return nil, fmt.Errorf("run: link layer %q is neither roce nor ib", s.link)
+		return nil, fmt.Errorf("%s: link layer %q is neither roce nor ib", s.command, s.link)
 	}
 	if cfg.Name != "" {
-		return nil, fmt.Errorf("run: NIC name %q: they are mlx5_0 and on", cfg.Name)
+		return nil, fmt.Errorf("%s: NIC name %q: they are mlx5_0 and on", s.command, cfg.Name)
 	}
 	if cfg.Link == softnic.LinkAuto {
 		cfg.Link = softnic.LinkMemory
@@ -173,8 +177,9 @@ func (s *settings) withNICs(count int, use func(nics []*softnic.NIC, log *slog.L
 			err = errors.Join(err, n.Close())
 		}
 	}()
-	if err = use(nics, log); err != nil && hasEnded(cfg.Network) {
-		err = errors.Join(err, errEnded)
+	s.ended = cfg.Network.Done()
+	if err = use(nics, log); err != nil && hasEnded(cfg.Network) && !errors.Is(err, errEnded) {
+		err = errors.Join(err, fmt.Errorf("%s: %w", s.command, errEnded))
 	}
 	return err
 }
@@ -192,7 +197,7 @@ func (s *settings) startTrace(cfg *softnic.Config) (end func() error, err error)
 	}
 	f, err := os.Create(s.trace)
 	if err != nil {
-		return nil, fmt.Errorf("run: trace: %w", err)
+		return nil, fmt.Errorf("%s: trace: %w", s.command, err)
 	}
 	log := trace.NewLog(f)
 	cfg.Trace = log.Trace

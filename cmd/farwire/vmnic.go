@@ -28,6 +28,7 @@ virtual machines, are in the same network with -join, here or there.
 `
 
 func parseVMNIC(args []string, stdout io.Writer) (s settings, socket string, err error) {
+	s.command = "vm-nic"
 	flags := flag.NewFlagSet("farwire vm-nic", flag.ContinueOnError)
 	flags.SetOutput(stdout)
 	flags.Usage = func() {
@@ -64,6 +65,20 @@ func vmNIC(ctx context.Context, args []string, stdout io.Writer) error {
 		return err
 	}
 	return s.withNICs(1, func(nics []*softnic.NIC, log *slog.Logger) error {
-		return serveVMs(ctx, socket, nics[0], log, stdout)
+		accepting, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		watched := make(chan struct{})
+		defer func() { stop(nil); <-watched }()
+		go func() {
+			defer close(watched)
+			select {
+			case <-s.ended: // the cable is out, and the next machine would find it so
+				nics[0].SetPort(false)
+				fmt.Fprintf(stdout, "vm-nic: %v: the port is down\n", errEnded)
+				stop(fmt.Errorf("vm-nic: %w", errEnded))
+			case <-accepting.Done():
+			}
+		}()
+		return serveVMs(ctx, accepting, socket, nics[0], log, stdout)
 	})
 }

@@ -14,14 +14,15 @@ import (
 )
 
 // serveVMs serves a NIC to the virtual machines that connect to a socket, one after
-// the other, until the context is done.
-func serveVMs(ctx context.Context, path string, nic *softnic.NIC, log *slog.Logger, stdout io.Writer) error {
+// the other, until ctx is done, or, with the cause, until there is no machine and
+// accepting is done, which ctx is the parent of.
+func serveVMs(ctx, accepting context.Context, path string, nic *softnic.NIC, log *slog.Logger, stdout io.Writer) error {
 	at := networkSocket{path: path}
 	ln, err := at.listen()
 	if err != nil {
 		return fmt.Errorf("vm-nic: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { _ = ln.Close() })
+	stop := context.AfterFunc(accepting, func() { _ = ln.Close() })
 	defer stop()
 	fmt.Fprintf(stdout, "vm-nic: waiting at %s\n", path)
 	for {
@@ -29,6 +30,9 @@ func serveVMs(ctx context.Context, path string, nic *softnic.NIC, log *slog.Logg
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
+			}
+			if accepting.Err() != nil {
+				return context.Cause(accepting)
 			}
 			return errors.Join(fmt.Errorf("vm-nic: %w", err), at.close(ln))
 		}

@@ -7,11 +7,13 @@ import (
 	"flag"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 func TestVMNICArguments(t *testing.T) {
@@ -67,4 +69,54 @@ func TestVMNICServesMachinesInTurn(t *testing.T) {
 	_, err := io.Copy(io.Discard, last)
 	require.True(t, err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed))
 	_ = last.Close()
+}
+
+// When the network that was joined ends, the port is down, and that is said; no machine
+// may come any more, and a network that nobody offers is an error of vm-nic's own.
+func TestVMNICNetworkEnds(t *testing.T) {
+	network := filepath.Join(t.TempDir(), "net.sock")
+	err := run(t.Context(), []string{"vm-nic", "-socket", filepath.Join(t.TempDir(), "s"), "-join=" + network}, io.Discard)
+	require.ErrorContains(t, err, "vm-nic: no network")
+	require.NotContains(t, err.Error(), "run: ")
+
+	start := func(ctx context.Context, args ...string) (announce, chan error) {
+		out, done := announce{make(chan string, 4)}, make(chan error, 1)
+		go func() {
+			done <- run(ctx, append([]string{"vm-nic", "-socket", filepath.Join(t.TempDir(), "nic.sock")}, args...), out)
+		}()
+		require.Contains(t, <-out.lines, "waiting at")
+		return out, done
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, offered := start(ctx, "-network", network)
+	out, joined := start(t.Context(), "-join="+network)
+	cancel()
+	require.NoError(t, <-offered)
+	require.Contains(t, <-out.lines, "the port is down")
+	err = <-joined
+	require.ErrorIs(t, err, errEnded)
+	require.Equal(t, 1, strings.Count(err.Error(), errEnded.Error()))
+}
+
+// -join=false is no network of that name.
+func TestJoinOff(t *testing.T) {
+	s, _, err := parseSettings([]string{"-join=false", "--", "true"}, io.Discard)
+	require.NoError(t, err)
+	require.Empty(t, s.join)
+	s, _, err = parseSettings([]string{"-join", "--", "true"}, io.Discard)
+	require.NoError(t, err)
+	require.Equal(t, defaultNetwork, s.join)
+}
+
+// A folder that somebody has locked for good does not hold a run up for good.
+func TestFolderLocked(t *testing.T) {
+	dir := t.TempDir()
+	f, err := os.Open(dir)
+	require.NoError(t, err)
+	defer f.Close()
+	require.NoError(t, unix.Flock(int(f.Fd()), unix.LOCK_EX))
+	_, err = networkSocket{path: filepath.Join(dir, "net.sock")}.listen()
+	require.ErrorContains(t, err, "is locked")
+	require.ErrorIs(t, err, unix.EWOULDBLOCK)
 }

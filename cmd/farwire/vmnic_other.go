@@ -11,6 +11,6 @@ import (
 	"github.com/farwire/farwire/rdma/softnic"
 )
 
-func serveVMs(context.Context, string, *softnic.NIC, *slog.Logger, io.Writer) error {
+func serveVMs(context.Context, context.Context, string, *softnic.NIC, *slog.Logger, io.Writer) error {
 	return interpose.ErrUnsupported
 }

@@ -1,6 +1,7 @@
 package pcap
 
 import (
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -77,13 +78,14 @@ func open(name string) (*os.File, error) {
 // create makes a file with its header in one step, so that nobody sees it without, and
 // leaves alone one that somebody else has made meanwhile.
 func create(name string) error {
-	temp, err := os.CreateTemp(filepath.Dir(name), ".pcap-")
+	// Not os.CreateTemp, which lets nobody else read the file, whatever the umask says.
+	temp, err := os.OpenFile(filepath.Join(filepath.Dir(name), ".pcap-"+rand.Text()), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o666)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(temp.Name())
 	_, err = temp.Write(fileHeader)
-	if err = errors.Join(err, temp.Chmod(0o644), temp.Close()); err != nil {
+	if err = errors.Join(err, temp.Close()); err != nil {
 		return err
 	}
 	if err := os.Link(temp.Name(), name); !errors.Is(err, fs.ErrExist) {

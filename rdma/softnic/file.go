@@ -115,6 +115,7 @@ func (f *file) execute(cmd []byte, caller Caller, mem memory, t *commandTrace) (
 	if err != nil {
 		return "", err
 	}
+	t.inputs()
 	id := methodID{m.Object, m.ID}
 	if f.nic.failed && id != invokeMethod && !destroyers[id] {
 		return m.Name, refuse(eio, "device has failed")

@@ -24,7 +24,7 @@ func (n *NIC) openTrace() (err error) {
 	if n.cfg.TraceFile == "" {
 		return nil
 	}
-	const mode = 0o644
+	const mode = 0o666 // before umask
 	if n.traceFile, err = os.OpenFile(n.cfg.TraceFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, mode); err != nil {
 		return fmt.Errorf("trace: %w", err)
 	}

@@ -33,7 +33,8 @@ func (f *file) traceCommand(cmd []byte, caller Caller, mem memory) *commandTrace
 	t.req, t.method = r, f.nic.methods.Find(r)
 	t.Object, t.Method = r.Object(), r.Method()
 	for i := range r.NumAttrs() {
-		t.Attrs = append(t.Attrs, t.before(r.At(i)))
+		a := r.At(i)
+		t.Attrs = append(t.Attrs, trace.Attr{ID: a.ID(), Length: a.Len(), Flags: a.Flags(), Data: a.Data()})
 	}
 	if t.method != nil {
 		t.Name = t.method.Name
@@ -47,16 +48,22 @@ func (f *file) traceCommand(cmd []byte, caller Caller, mem memory) *commandTrace
 	return t
 }
 
-func (t *commandTrace) before(a uapi.Attr) trace.Attr {
-	v := trace.Attr{ID: a.ID(), Length: a.Len(), Flags: a.Flags(), Data: a.Data()}
-	switch k, ok := t.kind(a); {
-	case !ok || k != uapi.In && k != uapi.Flags:
-	case a.Inline() != nil:
-		v.In = slices.Clone(a.Inline())
-	default:
-		v.In = t.read(a)
+// inputs notes what the attributes of a command hold that has proved to be well formed,
+// before it is executed: of others nothing is copied, as the kernel copies nothing.
+func (t *commandTrace) inputs() {
+	if t == nil {
+		return
 	}
-	return v
+	for i := range t.Attrs {
+		a := t.req.At(i)
+		switch k, ok := t.kind(a); {
+		case !ok || k != uapi.In && k != uapi.Flags:
+		case a.Inline() != nil:
+			t.Attrs[i].In = slices.Clone(a.Inline())
+		default:
+			t.Attrs[i].In = t.read(a)
+		}
+	}
 }
 
 // kind is what an attribute is; ok is false if the method does not have it.

@@ -85,6 +85,38 @@ func TestTraceOfEntries(t *testing.T) {
 	require.Contains(t, got[0].Reason, "unknown control flags")
 }
 
+// Of a command that is not well formed nothing is copied but the command.
+func TestTraceOfMalformedCommand(t *testing.T) {
+	cfg, told := traced()
+	r := newRaw(t, newTestNIC(t, cfg))
+	in := func() (in int) {
+		for _, v := range told.take(trace.Ioctl, trace.NoQueue) {
+			for _, a := range v.Command.Attrs {
+				if a.In != nil {
+					in++
+				}
+			}
+		}
+		return in
+	}
+	alloc := func(id uint16) error {
+		return r.call(uapi.ObjectDevice, uapi.MethodInvokeWrite, func(c *uapi.Command) {
+			c.Const(uapi.AttrWriteCmd, uapi.CmdAllocPD)
+			c.In(uapi.AttrCoreIn, enc(uapi.AllocPD{}))
+			c.Out(uapi.AttrCoreOut, 8)
+			c.Out(uapi.AttrUHWOut, 8)
+			if id != 0 {
+				c.In(id, make([]byte, 1000))
+			}
+		})
+	}
+	in()
+	require.NoError(t, alloc(0))
+	require.NotZero(t, in())
+	require.Error(t, alloc(0x999))
+	require.Zero(t, in())
+}
+
 // An entry that is beyond the queue is not read.
 func TestTraceOfOverposting(t *testing.T) {
 	cfg, told := traced()

@@ -23,8 +23,9 @@ type suite struct {
 var suites = []suite{
 	{"./rdma/verbs", "^TestKernel"},
 	{"./rdma/rxe", "^TestKernel"},
-	{"./rdma", "^Test(ConnConformance(Unequal)?|TLS|Yamux|BothWays|HTTP.*|PeerThatNeverReads|OpenAndClose|SimultaneousClose|CloseUnderWrite|TwoProcesses|PeerKilled.*)$"},
+	{"./rdma", "^Test(ConnConformance(Tiny|Unequal)?|TLS|Yamux|BothWays|HTTP.*|PeerThatNeverReads|OpenAndClose|SimultaneousClose|CloseUnderWrite|TwoProcesses|PeerKilled.*)$"},
 	{"./rdma", "^TestKernel"},
+	{"./rdma", "^TestCompareSoftRoCE$"},
 	{"./internal/wire", "^TestKernel"},
 	{"./cmd/farwire", "^Test(Kernel|OurDriverAgainst)"},
 	{"./examples/echo", "^TestKernel"},

@@ -21,6 +21,7 @@ type Log struct {
 	line   line
 	buf    []byte // whole lines that are not written yet
 	timer  *time.Timer
+	timed  bool                      // the timer runs
 	seen   map[user]map[word][4]byte // doorbell records, as they were read last
 	err    error                     // of the first write that failed
 	closed bool
@@ -72,9 +73,11 @@ func (l *Log) Trace(r *Record) {
 	l.line = l.line[:0]
 	l.line.record(r)
 	l.buf = append(append(l.buf, l.line...), '\n')
-	if len(l.buf) >= flushSize {
+	switch {
+	case len(l.buf) >= flushSize:
 		l.write()
-	} else {
+	case !l.timed: // it runs from the first line on, and later ones do not put it off
+		l.timed = true
 		l.timer.Reset(flushWait)
 	}
 }
@@ -122,6 +125,7 @@ func (l *Log) Flush() error {
 
 func (l *Log) write() {
 	l.timer.Stop()
+	l.timed = false
 	if len(l.buf) > 0 && l.err == nil {
 		_, l.err = l.w.Write(l.buf)
 	}

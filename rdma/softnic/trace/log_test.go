@@ -213,6 +213,12 @@ func TestFlush(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, 1, w.count())
 		require.Equal(t, 4, strings.Count(w.writes[0], "\n"))
+		for range 3 { // more of them, all the time, do not put it off
+			time.Sleep(flushWait / 2)
+			l.Trace(&Record{Kind: Close})
+		}
+		synctest.Wait()
+		require.Equal(t, 2, w.count())
 		for range flushSize / 16 {
 			l.Trace(&Record{Kind: Close})
 		}
