@@ -20,9 +20,14 @@ type Header struct {
 const (
 	typeIPv4, typeIPv6 = 0x0800, 0x86dd
 	ipv4Size, udpSize  = 20, 8
-	protocolUDP        = 17
 	dontFragment       = 1 << 14
 	hopLimit           = 64 // that of Linux
+)
+
+// What may follow an IP header.
+const (
+	UDP = 17
+	BTH = 27 // behind a GRH, which has the form of an IPv6 header
 )
 
 // Append appends the headers of a datagram with this payload. Over IPv4 it has no
@@ -33,14 +38,10 @@ func (h *Header) Append(b, payload []byte) []byte {
 	n := uint16(udpSize + len(payload))
 	if h.Src.Is4() {
 		b = be.AppendUint16(b, typeIPv4)
-		b = h.appendIPv4(b, n)
 	} else {
 		b = be.AppendUint16(b, typeIPv6)
-		b = be.AppendUint32(b, 6<<28|uint32(h.TClass)<<20)
-		b = be.AppendUint16(b, n)
-		b = append(b, protocolUDP, hopLimit)
-		b = appendAddrs(b, h.Src, h.Dst)
 	}
+	b = h.AppendIP(b, UDP, int(n))
 	at := len(b)
 	b = be.AppendUint16(b, h.SrcPort)
 	b = be.AppendUint16(b, h.DstPort)
@@ -52,17 +53,25 @@ func (h *Header) Append(b, payload []byte) []byte {
 	return b
 }
 
-func (h *Header) appendIPv4(b []byte, n uint16) []byte {
+// AppendIP appends the IP header alone, of a packet with n bytes behind it, the first of
+// which belong to next.
+func (h *Header) AppendIP(b []byte, next uint8, n int) []byte {
 	be, at := binary.BigEndian, len(b)
+	if !h.Src.Is4() {
+		b = be.AppendUint32(b, 6<<28|uint32(h.TClass)<<20)
+		b = be.AppendUint16(b, uint16(n))
+		b = append(b, next, hopLimit)
+		return appendAddrs(b, h.Src, h.Dst)
+	}
 	flags := uint16(dontFragment)
 	if h.MayFragment {
 		flags = 0
 	}
 	b = append(b, 0x45, h.TClass)
-	b = be.AppendUint16(b, ipv4Size+n)
+	b = be.AppendUint16(b, uint16(ipv4Size+n))
 	b = be.AppendUint16(b, h.ID)
 	b = be.AppendUint16(b, flags)
-	b = append(b, hopLimit, protocolUDP, 0, 0)
+	b = append(b, hopLimit, next, 0, 0)
 	b = appendAddrs(b, h.Src, h.Dst)
 	be.PutUint16(b[at+10:], ^fold(sum(b[at:])))
 	return b
@@ -70,7 +79,13 @@ func (h *Header) appendIPv4(b []byte, n uint16) []byte {
 
 func appendAddrs(b []byte, addrs ...netip.Addr) []byte {
 	for _, a := range addrs {
-		b = append(b, a.AsSlice()...)
+		if a.Is4() {
+			v := a.As4()
+			b = append(b, v[:]...)
+		} else {
+			v := a.As16()
+			b = append(b, v[:]...)
+		}
 	}
 	return b
 }
@@ -78,7 +93,7 @@ func appendAddrs(b []byte, addrs ...netip.Addr) []byte {
 // checksum is that of a datagram over IPv6, which also covers a pseudo header.
 func (h *Header) checksum(udp, payload []byte) uint16 {
 	var space [32]byte
-	s := sum(appendAddrs(space[:0], h.Src, h.Dst)) + uint32(udpSize+len(payload)) + protocolUDP
+	s := sum(appendAddrs(space[:0], h.Src, h.Dst)) + uint32(udpSize+len(payload)) + UDP
 	c := ^fold(s + sum(udp) + sum(payload))
 	if c == 0 {
 		return 0xffff // 0 would say that there is none

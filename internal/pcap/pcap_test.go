@@ -81,7 +81,7 @@ func TestHeaders(t *testing.T) {
 	b = h6.Append(nil, payload(t))
 	require.Equal(t, ethernetV6+headersV6, hex.EncodeToString(b[:len(b)-2]))
 	// Receivers add up pseudo header, header with checksum, and payload.
-	all := sum(append(b[14+8:len(b):len(b)], payload(t)...)) + 32 + protocolUDP
+	all := sum(append(b[14+8:len(b):len(b)], payload(t)...)) + 32 + UDP
 	require.EqualValues(t, 0xffff, fold(all))
 
 	require.EqualValues(t, 0x0402, sum([]byte{1, 2, 3}), "an odd number of bytes")

@@ -1,10 +1,10 @@
 package softnic
 
 import (
-	"encoding/binary"
 	"net/netip"
 
 	"github.com/farwire/farwire/internal/link"
+	"github.com/farwire/farwire/internal/pcap"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/rc"
 	"github.com/farwire/farwire/internal/roce"
@@ -80,72 +80,23 @@ func (q *qp) setSource(c *prm.Completion) {
 	}
 }
 
-// hopLimit is what datagrams arrive with: links do not tell.
-const hopLimit = 64
-
-// Next headers of IPv6 and of a GRH.
-const (
-	nextUDP = 17
-	nextBTH = 27
-)
-
 // putNetworkHeader writes the 40 bytes in front of a datagram to the scratch: the
-// GRH, the IPv6 header, or 20 bytes of nothing and the IPv4 header (annex A17.4.5.2).
+// GRH, the IPv6 header, or 20 bytes of nothing and the IPv4 header (annex A17.4.5.2). The
+// hop limit is that of a packet that was sent just now: links do not tell.
 func (n *NIC) putNetworkHeader(p *link.Packet) {
-	b := n.header[:]
-	clear(b)
-	be := binary.BigEndian
+	clear(n.header[:])
 	size := len(p.Buf) + roce.ICRCSize
-	const udpHeader = 8
+	const udpHeader, ipv4Header = 8, 20
+	h := pcap.Header{Src: p.Src, Dst: p.Dst, TClass: p.TClass}
 	switch {
 	case n.cfg.LinkLayer == verbs.LinkInfiniBand:
-		src := linkLocalOf(guidOf(p.Src))
-		putIPv6(b, p.TClass, size, nextBTH)
-		copy(b[8:], src[:])
-		copy(b[24:], n.gids[0].gid[:])
+		h.Src, h.Dst = netip.AddrFrom16(linkLocalOf(guidOf(p.Src))), netip.AddrFrom16(n.gids[0].gid)
+		h.AppendIP(n.header[:0], pcap.BTH, size)
 	case p.Src.Is4():
-		b = b[20:]
-		b[0], b[1] = 0x45, p.TClass
-		be.PutUint16(b[2:], uint16(20+udpHeader+size))
-		be.PutUint16(b[6:], 1<<14) // not to be fragmented
-		b[8], b[9] = hopLimit, nextUDP
-		putAddrs(b[12:], p.Src, p.Dst)
-		be.PutUint16(b[10:], checksum(b))
+		h.AppendIP(n.header[ipv4Header:ipv4Header], pcap.UDP, udpHeader+size)
 	default:
-		putIPv6(b, p.TClass, udpHeader+size, nextUDP)
-		putAddrs(b[8:], p.Src, p.Dst)
+		h.AppendIP(n.header[:0], pcap.UDP, udpHeader+size)
 	}
-}
-
-// putIPv6 writes an IPv6 header, or a GRH, without its addresses.
-func putIPv6(b []byte, class uint8, size int, next uint8) {
-	binary.BigEndian.PutUint32(b, 6<<28|uint32(class)<<20)
-	binary.BigEndian.PutUint16(b[4:], uint16(size))
-	b[6], b[7] = next, hopLimit
-}
-
-func putAddrs(b []byte, src, dst netip.Addr) {
-	for _, a := range [2]netip.Addr{src, dst} {
-		if a.Is4() {
-			v := a.As4()
-			b = b[copy(b, v[:]):]
-		} else {
-			v := a.As16()
-			b = b[copy(b, v[:]):]
-		}
-	}
-}
-
-// checksum is that of an IPv4 header whose checksum is 0.
-func checksum(header []byte) uint16 {
-	sum := uint32(0)
-	for i := 0; i < len(header); i += 2 {
-		sum += uint32(binary.BigEndian.Uint16(header[i:]))
-	}
-	for sum > 0xffff {
-		sum = sum>>16 + sum&0xffff
-	}
-	return ^uint16(sum)
 }
 
 // moveDatagrams carries out a change of a datagram queue pair's state.
