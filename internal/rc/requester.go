@@ -38,12 +38,8 @@ type requester struct {
 }
 
 func (r *requester) init(q *QP, depth, window int) {
-	n := 1
-	for n < depth {
-		n *= 2
-	}
 	r.q = q
-	r.works.ring = make([]task, n)
+	r.works.Queue = NewQueue[task](depth)
 	r.window = seq(window)
 	r.every = max(r.window/4, 1)
 	r.piece = uint32(max(r.window/2, 1))

@@ -1,6 +1,6 @@
 package rc
 
-// works is the send queue: a ring of tasks under four free-running counters,
+// works is the send queue: a queue of tasks with two more free-running counters,
 //
 //	head <= current <= begun <= tail
 //
@@ -9,8 +9,8 @@ package rc
 // earlier task when packets have to be sent again. Tasks from begun to tail
 // have never been looked at.
 type works struct {
-	ring                       []task // a power of two long
-	head, current, begun, tail uint32
+	Queue[task]
+	current, begun uint32
 }
 
 // A task is a work with its place in the sequence of packets.
@@ -38,23 +38,7 @@ func (t *task) bytes() uint32 {
 	return t.Length
 }
 
-func (w *works) at(i uint32) *task { return &w.ring[i&uint32(len(w.ring)-1)] }
-
-func (w *works) push(x *Work) {
-	if w.tail-w.head == uint32(len(w.ring)) {
-		w.grow()
-	}
-	*w.at(w.tail) = task{Work: *x}
-	w.tail++
-}
-
-func (w *works) grow() {
-	old := *w
-	w.ring = make([]task, 2*len(old.ring))
-	for i := old.head; i != old.tail; i++ {
-		*w.at(i) = *old.at(i)
-	}
-}
+func (w *works) push(x *Work) { *w.Push() = task{Work: *x} }
 
 // step moves current to the next task that has packets to send or is new: after
 // going back, a Nop that has had its turn must not hold up its successors.

@@ -36,7 +36,7 @@ type QP struct {
 	state    rc.State
 	qkey     uint32
 	psn      uint32
-	works    queue
+	works    rc.Queue[rc.Work]
 	counters rc.Counters
 }
 
@@ -46,7 +46,7 @@ func New(h Host, p Params) *QP {
 		p.Depth = defaultDepth
 	}
 	q := &QP{host: h, params: p}
-	q.works.init(p.Depth)
+	q.works = rc.NewQueue[rc.Work](p.Depth)
 	return q
 }
 
@@ -86,7 +86,7 @@ func (q *QP) Counters() rc.Counters { return q.counters }
 // rc.OpSendImm. It never fails: in rc.Error the work is completed at once with
 // rc.Flushed. It copies w.
 func (q *QP) Post(w *rc.Work) {
-	q.works.push(w)
+	*q.works.Push() = *w
 	if q.state == rc.Error {
 		q.flush(rc.Flushed)
 	}
@@ -96,8 +96,8 @@ func (q *QP) Post(w *rc.Work) {
 // means that there is none. p has room for the MTU and Headroom. The work is
 // completed when its packet is written.
 func (q *QP) Transmit(_ time.Time, p []byte) int {
-	for q.state == rc.ReadyToSend && !q.works.empty() {
-		if n := q.send(q.works.first(), p); n > 0 {
+	for q.state == rc.ReadyToSend && !q.works.Empty() {
+		if n := q.send(q.works.First(), p); n > 0 {
 			return n
 		}
 	}
@@ -150,8 +150,8 @@ func (q *QP) send(w *rc.Work, p []byte) (size int) {
 }
 
 func (q *QP) complete(n uint32) {
-	w := q.works.first()
-	q.works.pop()
+	w := q.works.First()
+	q.works.Pop()
 	q.host.CompleteSend(w, rc.OK, n)
 }
 
@@ -242,7 +242,7 @@ func (q *QP) Fail() {
 func (q *QP) Reset() {
 	q.state = rc.Reset
 	q.counters = rc.Counters{}
-	q.works.clear()
+	q.works.Clear()
 }
 
 // enterError ends the queue pair. The oldest work completes with oldest.
@@ -254,9 +254,9 @@ func (q *QP) enterError(oldest rc.Syndrome, cause error) {
 
 // flush completes everything in the queue: the oldest work with s, the rest flushed.
 func (q *QP) flush(s rc.Syndrome) {
-	for !q.works.empty() {
-		w := q.works.first()
-		q.works.pop()
+	for !q.works.Empty() {
+		w := q.works.First()
+		q.works.Pop()
 		q.host.CompleteSend(w, s, 0)
 		s = rc.Flushed
 	}
