@@ -28,6 +28,7 @@ func (c *Conn) Close() error {
 	close(c.closing)
 	c.rd.deadline.stop()
 	c.wr.deadline.stop()
+	c.alive.stop()
 	c.flow.finWanted = true
 	c.stopReading()
 	c.wr.signal()

@@ -293,6 +293,17 @@ func TestPeerClosed(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, p.b.Close())
 	<-p.b.Released()
+	n, err := p.a.Write(nil)
+	require.Zero(t, n)
+	require.ErrorIs(t, err, syscall.EPIPE)
+	p = newPair(t, setup{})
+	_, err = p.b.Write([]byte("last words"))
+	require.NoError(t, err)
+	require.NoError(t, p.b.Close())
+	<-p.b.Released()
+	n, err = p.a.Write([]byte("hello?"))
+	require.NoError(t, err, "as with TCP")
+	require.Equal(t, 6, n)
 	_, err = p.a.Write([]byte("hello?"))
 	require.ErrorIs(t, err, syscall.EPIPE)
 	got, err := io.ReadAll(p.a)
@@ -396,6 +407,7 @@ func TestLinger(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			p := newPair(t, setup{receives: 5, size: 100, sends: 4, config: func(c *Config) { c.Linger = test.config }})
+			require.NoError(t, p.b.SetKeepAlive(false)) // it would look four times a minute
 			_, err := p.a.Write(make([]byte, 400))
 			require.NoError(t, err)
 			for _, sec := range test.set {

@@ -57,6 +57,10 @@ type Config struct {
 	// before it is given up. Not positive means DefaultLinger.
 	Linger time.Duration
 
+	// KeepAlive is as for [Conn.SetKeepAliveConfig], from Watch on, but that it is always
+	// enabled and concerns the queue pair alone. The zero value is the defaults.
+	KeepAlive net.KeepAliveConfig
+
 	// Release is called once, after the queue is closed and nothing uses the buffers
 	// any more. It must not call the Conn. It may be nil.
 	Release func()

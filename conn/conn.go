@@ -13,8 +13,9 @@ import (
 //
 // Errors are *net.OpError with one of these inside: os.ErrDeadlineExceeded,
 // net.ErrClosed, syscall.EPIPE (the stream can take no more from this side),
-// syscall.ECONNRESET (the peer or the queue pair is gone; errors.As finds the
-// *verbs.StatusError if there is one), or a *[ProtocolError]. The end of the stream
+// a *[ResetError] (the peer, or the way to it, is gone; errors.Is finds
+// syscall.ECONNRESET, and errors.As the *verbs.StatusError if there is one), or a
+// *[ProtocolError]. The end of the stream
 // is io.EOF.
 type Conn struct {
 	q             Queue
@@ -36,12 +37,14 @@ type Conn struct {
 	batch      [16]Completion
 	armed      bool // a notify call will follow the next completion
 	moves      int  // grows with every sign of life of the peer
+	done       int  // sends that have completed
 	lost       bool // Poll has failed: nothing will ever complete
 	gone       bool // the peer has closed the control connection
 	err        error
 	violated   bool // the peer broke the protocol: nothing it says counts any more
 	errFlushed bool // err came from a flushed entry: a better reason may follow
 	control    net.Conn
+	alive      keepalive
 	stats      Stats
 
 	closing  chan struct{} // closed with closed being set
@@ -85,6 +88,8 @@ func New(q Queue, cfg Config) (*Conn, error) {
 		rd:       newHalf(cfg.Spin),
 		wr:       newHalf(cfg.Spin),
 	}
+	cfg.KeepAlive.Enable = true
+	c.alive.set(cfg.KeepAlive)
 	if c.linger <= 0 {
 		c.linger = DefaultLinger
 	}

@@ -9,16 +9,17 @@
 // Each side posts the number of receives it announced in the bootstrap exchange,
 // all of the size it announced, before the other side may send. Every message is a
 // SEND with immediate data that fits one of those receives. Its payload is nothing
-// but the next bytes of the stream. A message with payload is a data message, one
-// without is a control message. The 32 bits of immediate data are, from the top:
+// but the next bytes of the stream. A message with payload is a data message, and so is
+// a probe; any other without payload is a control message. The 32 bits of immediate data are, from the top:
 //
-//	 31  30  29     24 23         16 15                          0
-//	+---+----+--------+-------------+-----------------------------+
-//	|FIN|STOP|  zero  |  controls   |           grants            |
-//	+---+----+--------+-------------+-----------------------------+
+//	 31  30   29   28   24 23         16 15                          0
+//	+---+----+-----+------+-------------+-----------------------------+
+//	|FIN|STOP|PROBE| zero |  controls   |           grants            |
+//	+---+----+-----+------+-------------+-----------------------------+
 //
 //	FIN       the payload of this message is the end of the stream
 //	STOP      the sender will read no more; it drops what still comes
+//	PROBE     no payload, but counted as if there were some: see below
 //	controls  how many control messages the sender has received, modulo 2^8
 //	grants    how many receives that held data messages the sender has posted
 //	          again, modulo 2^16
@@ -41,6 +42,13 @@
 //   - to report grants, when at least T = W/2 + 1 (rounded down) have not been reported and
 //     neither the peer's FIN nor its own STOP has made them pointless.
 //
+// # Probes
+//
+// A side that has heard nothing for a while may send a probe, if it has a credit: an
+// acknowledgement tells its NIC that the peer's is there, and a missing one that it is not. A
+// probe is a data message of no bytes, read as soon as it is seen, so what is said of
+// data holds for it, and it needs no receives of its own. Nobody answers a probe.
+//
 // # Why it cannot lock up
 //
 // Data waits for grants, and grants may need a control message, so a control
@@ -55,5 +63,5 @@
 //
 // Control messages are never reported on their own account, so reports do not
 // answer each other. TestFlowExplored walks through every order of events of small
-// windows and checks all of this.
+// windows and checks all of this; docs/flow-control.md tells what it covers.
 package conn

@@ -309,7 +309,7 @@ func TestOptions(t *testing.T) {
 	require.NoError(t, p.a.SetWriteBuffer(1))
 	_, err := p.a.SyscallConn()
 	require.ErrorIs(t, err, errors.ErrUnsupported)
-	require.ErrorIs(t, p.a.SetKeepAlive(true), errors.ErrUnsupported, "the control connection is a pipe")
+	require.NoError(t, p.a.SetKeepAlive(true), "the control connection is a pipe")
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

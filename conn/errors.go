@@ -18,19 +18,42 @@ type ProtocolError struct {
 
 func (e *ProtocolError) Error() string { return "protocol error: " + e.Reason }
 
-// resetError is a lost connection: errors.Is finds syscall.ECONNRESET, and errors.As
-// whatever the queue said, such as a *verbs.StatusError.
-type resetError struct {
-	cause error
+// Plane is one of the two ways by which the ends of a connection reach each other.
+type Plane uint8
+
+const (
+	QueuePair Plane = 1 // the queue pair, which carries the bytes
+	Bootstrap Plane = 2 // the bootstrap connection, which is kept open
+)
+
+func (p Plane) String() string {
+	switch p {
+	case QueuePair:
+		return "queue pair"
+	case Bootstrap:
+		return "bootstrap connection"
+	}
+	return fmt.Sprintf("plane %d", uint8(p))
 }
 
-func (e *resetError) Error() string   { return fmt.Sprintf("%v: %v", syscall.ECONNRESET, e.cause) }
-func (e *resetError) Unwrap() []error { return []error{syscall.ECONNRESET, e.cause} }
+// ResetError is a lost connection. errors.Is finds syscall.ECONNRESET in it, and errors.As
+// whatever was the reason, such as a *verbs.StatusError.
+type ResetError struct {
+	Plane Plane // where the loss was noticed first
+	Err   error
+}
+
+func (e *ResetError) Error() string {
+	return fmt.Sprintf("%v: %v: %v", syscall.ECONNRESET, e.Plane, e.Err)
+}
+
+// Unwrap returns syscall.ECONNRESET and Err.
+func (e *ResetError) Unwrap() []error { return []error{syscall.ECONNRESET, e.Err} }
 
 var (
 	errInvalidWrite = errors.New("invalid count from Write")
 	errInvalidRead  = errors.New("invalid count from Read")
-	errHangup       = errors.New("peer closed the bootstrap connection")
+	errHangup       = errors.New("closed by the peer")
 )
 
 // opError makes every error a method of Conn returns. The end of the stream stays a

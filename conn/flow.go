@@ -4,7 +4,8 @@ package conn
 const (
 	immFIN      = 1 << 31
 	immSTOP     = 1 << 30
-	immReserved = 0x3f << 24
+	immPROBE    = 1 << 29
+	immReserved = 0x1f << 24
 )
 
 // flow is what one side knows about the credits of both directions. It decides what
@@ -42,6 +43,10 @@ func (f *flow) sendData(last bool) uint32 {
 	return f.imm(last)
 }
 
+// sendProbe counts a message that says nothing, for which there must be a credit and no
+// reason to send another, and returns its immediate data.
+func (f *flow) sendProbe() uint32 { return f.sendData(false) | immPROBE }
+
 // controlDue reports whether a control message must be sent. dataLeft says that
 // there is data to send before a FIN.
 func (f *flow) controlDue(dataLeft bool) bool {
@@ -60,6 +65,7 @@ func (f *flow) sendControl(dataLeft bool) uint32 {
 // receive checks and counts a message of n bytes.
 func (f *flow) receive(n int, imm uint32) error {
 	grants, controls := uint16(imm)-f.granted, uint8(imm>>16)-f.ctlKnown
+	data := isData(n, imm)
 	switch {
 	case imm&immReserved != 0:
 		return &ProtocolError{Reason: "unknown bits in immediate data"}
@@ -69,24 +75,29 @@ func (f *flow) receive(n int, imm uint32) error {
 		return &ProtocolError{Reason: "count of control messages never sent"}
 	case imm&immFIN != 0 && f.finSeen, imm&immSTOP != 0 && f.stopSeen:
 		return &ProtocolError{Reason: "a flag said twice"}
-	case n > 0 && f.finSeen:
+	case imm&immPROBE != 0 && n > 0:
+		return &ProtocolError{Reason: "a probe with payload"}
+	case data && f.finSeen:
 		return &ProtocolError{Reason: "data after the end of the stream"}
-	case n > 0 && int(f.arrived-f.freed) >= f.own:
+	case data && int(f.arrived-f.freed) >= f.own:
 		return &ProtocolError{Reason: "data without credit"}
-	case n == 0 && f.ctlSeen-f.ctlReported >= Reserve:
+	case !data && f.ctlSeen-f.ctlReported >= Reserve:
 		return &ProtocolError{Reason: "control message without credit"}
 	}
 	f.granted += grants
 	f.ctlKnown += controls
 	f.finSeen = f.finSeen || imm&immFIN != 0
 	f.stopSeen = f.stopSeen || imm&immSTOP != 0
-	if n > 0 {
+	if data {
 		f.arrived++
 	} else {
 		f.ctlSeen++
 	}
 	return nil
 }
+
+// isData reports whether a message of n bytes takes a credit for data.
+func isData(n int, imm uint32) bool { return n > 0 || imm&immPROBE != 0 }
 
 // free counts a receive that held data and has been posted again.
 func (f *flow) free() { f.freed++ }

@@ -31,21 +31,31 @@ func (c *Conn) SetReadBuffer(int) error { return c.option(nil) }
 // SetWriteBuffer does nothing: the send buffers are fixed when a connection is made.
 func (c *Conn) SetWriteBuffer(int) error { return c.option(nil) }
 
-// SetKeepAliveConfig sets how the death of the peer's host is noticed while nothing is
-// sent: it applies to the bootstrap connection, which stays open for that. The error
-// is errors.ErrUnsupported if there is none or it is not TCP.
+// SetKeepAliveConfig sets how it is noticed, while nothing is sent, that the peer cannot
+// be reached any more. It applies to both planes. The queue pair, once nothing has moved
+// for config.Idle (noticed within twice that), sends a message without content. If the peer's
+// NIC does not answer it, this side's NIC says so in its own time; if it says nothing for
+// config.Interval times config.Count, the connection ends too. The bootstrap connection, if
+// it is TCP, is probed as net.TCPConn does. docs/failures.md has the times.
+//
+// As with net.TCPConn 0 is the default (15 s, 15 s, 9), negative values change nothing, and
+// probing is on unless it is switched off. Switching it off here also keeps the other side
+// from probing much, as its probes are seen only when this side looks.
 func (c *Conn) SetKeepAliveConfig(config net.KeepAliveConfig) error {
-	return c.keepAlive(func(t *net.TCPConn) error { return t.SetKeepAliveConfig(config) })
+	return c.keepAlive(func() { c.alive.set(config) },
+		func(t *net.TCPConn) error { return t.SetKeepAliveConfig(config) })
 }
 
 // SetKeepAlive switches keep-alive on or off. See SetKeepAliveConfig.
 func (c *Conn) SetKeepAlive(on bool) error {
-	return c.keepAlive(func(t *net.TCPConn) error { return t.SetKeepAlive(on) })
+	return c.keepAlive(func() { c.alive.on = on },
+		func(t *net.TCPConn) error { return t.SetKeepAlive(on) })
 }
 
-// SetKeepAlivePeriod sets the time between probes. See SetKeepAliveConfig.
+// SetKeepAlivePeriod sets Idle of SetKeepAliveConfig.
 func (c *Conn) SetKeepAlivePeriod(d time.Duration) error {
-	return c.keepAlive(func(t *net.TCPConn) error { return t.SetKeepAlivePeriod(d) })
+	return c.keepAlive(func() { set(&c.alive.idle, d, DefaultKeepAliveIdle) },
+		func(t *net.TCPConn) error { return t.SetKeepAlivePeriod(d) })
 }
 
 // SyscallConn fails: the bytes do not pass through a file descriptor.
@@ -53,14 +63,28 @@ func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	return nil, c.opError("raw", fmt.Errorf("an rdma connection has no file descriptor: %w", errors.ErrUnsupported))
 }
 
-func (c *Conn) keepAlive(set func(*net.TCPConn) error) error {
+// keepAlive changes the settings of both planes.
+func (c *Conn) keepAlive(queue func(), bootstrap func(*net.TCPConn) error) error {
 	return c.option(func() error {
-		tcp, ok := c.control.(*net.TCPConn)
-		if !ok {
-			return fmt.Errorf("keep-alive without a tcp bootstrap connection: %w", errors.ErrUnsupported)
+		queue()
+		if c.control == nil {
+			return nil // Watch begins with what is set
 		}
-		return set(tcp)
+		c.watchQueue()
+		if tcp := tcpOf(c.control); tcp != nil {
+			return bootstrap(tcp)
+		}
+		return nil
 	})
+}
+
+// tcpOf returns the TCP connection that nc is, or is TLS over, or nil.
+func tcpOf(nc net.Conn) *net.TCPConn {
+	if over, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = over.NetConn()
+	}
+	tcp, _ := nc.(*net.TCPConn)
+	return tcp
 }
 
 func (c *Conn) option(set func() error) error {

@@ -72,13 +72,14 @@ func (c *Conn) handle(e *Completion) {
 	}
 	switch {
 	case !known:
-		c.fail(&resetError{fmt.Errorf("completion of entry %#x, which was not posted", e.ID)}, false)
+		c.fail(&ResetError{QueuePair, fmt.Errorf("completion of entry %#x, which was not posted", e.ID)}, false)
 	case e.Err != nil:
-		c.fail(&resetError{e.Err}, e.Flushed)
+		c.fail(&ResetError{QueuePair, e.Err}, e.Flushed)
 	case e.Receive:
 		c.receive(int(e.ID), e)
 	default:
 		c.moves++
+		c.done++
 		c.wr.signal()
 		c.wakeDrain()
 	}
@@ -97,7 +98,9 @@ func (c *Conn) receive(i int, e *Completion) {
 	}
 	c.moves++
 	if n == 0 {
-		c.repost(i)
+		if c.repost(i) && isData(n, e.Imm) {
+			c.flow.free()
+		}
 	} else {
 		c.in.push(span{slot: i, end: n})
 		c.stats.BytesReceived += uint64(n)
@@ -141,7 +144,7 @@ func (c *Conn) fail(err error, flushed bool) {
 // lose is fail for a queue that has stopped working.
 func (c *Conn) lose(err error) {
 	c.lost = true
-	c.fail(&resetError{err}, false)
+	c.fail(&ResetError{QueuePair, err}, false)
 }
 
 func (c *Conn) wakeDrain() {

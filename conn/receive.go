@@ -50,7 +50,7 @@ func (c *Conn) repost(i int) bool {
 		return false
 	}
 	if err := c.q.PostReceive(uint64(i), c.in.bufs[i]); err != nil {
-		c.fail(&resetError{err}, false)
+		c.fail(&ResetError{QueuePair, err}, false)
 		return false
 	}
 	c.in.posted[i] = true

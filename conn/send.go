@@ -13,6 +13,7 @@ type outgoing struct {
 	corked   bool // WriteBuffers has more for the tail
 	filling  bool // bytes are being copied into the tail: it must not be posted
 	reserved bool // ReadFrom has one buffer
+	refused  bool // a Write has met a peer that stopped reading
 
 	inFlight int  // data messages posted and not completed
 	controls int  // control messages posted and not completed
@@ -153,7 +154,7 @@ func (c *Conn) nextReady() bool {
 
 func (c *Conn) post(id uint64, b Buffer, imm uint32) bool {
 	if err := c.q.PostSend(id, b, imm); err != nil {
-		c.fail(&resetError{err}, false)
+		c.fail(&ResetError{QueuePair, err}, false)
 		return false
 	}
 	c.stats.MessagesSent++

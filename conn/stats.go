@@ -7,6 +7,7 @@ type Stats struct {
 	BytesSent        uint64 // taken from the caller
 	BytesReceived    uint64 // arrived from the peer
 	Controls         uint64 // control messages sent
+	Probes           uint64 // messages sent only to see whether the peer is there
 	Coalesced        uint64 // writes that joined a message with bytes of earlier ones
 	CreditWaits      uint64 // times a writer waited and the peer had given no credit
 	Spins            uint64 // rounds of polling by blocked calls

@@ -1,7 +1,10 @@
 package conn
 
 import (
+	"errors"
+	"io"
 	"net"
+	"syscall"
 	"time"
 )
 
@@ -21,6 +24,7 @@ func (c *Conn) Watch(control net.Conn) {
 		return
 	}
 	c.control = control
+	c.watchQueue()
 	c.watching = make(chan struct{})
 	if c.err != nil {
 		control.SetReadDeadline(time.Unix(1, 0))
@@ -32,7 +36,7 @@ func (c *Conn) watch() {
 	defer close(c.watching)
 	defer c.control.Close()
 	var b [1]byte
-	n, _ := c.control.Read(b[:])
+	n, err := c.control.Read(b[:])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if n > 0 {
@@ -40,12 +44,16 @@ func (c *Conn) watch() {
 		c.fail(&ProtocolError{Reason: "bytes on the bootstrap connection after the exchange"}, false)
 		return
 	}
-	c.hangup()
+	c.hangup(err)
 }
 
-// hangup is called when the peer has closed the control connection, or this side has
-// done so because the connection has failed or is being released.
-func (c *Conn) hangup() {
+// hangup is called when the control connection has ended with err: the peer or its kernel
+// has closed it, nobody answers on it any more, or this side has ended it because the
+// connection has failed or is being released.
+func (c *Conn) hangup(err error) {
+	if err == io.EOF || errors.Is(err, syscall.ECONNRESET) {
+		err = errHangup
+	}
 	c.progress()
 	if !c.flow.finSeen && !c.closed && c.err == nil {
 		c.mu.Unlock()
@@ -59,8 +67,8 @@ func (c *Conn) hangup() {
 		c.progress()
 	}
 	c.gone = true
-	if !c.flow.finSeen {
-		c.fail(&resetError{errHangup}, false)
+	if !c.flow.finSeen && c.err == nil {
+		c.fail(&ResetError{Bootstrap, err}, false)
 	}
 	c.rd.signal()
 	c.wr.signal()

@@ -12,6 +12,10 @@ import (
 // leaves when an earlier one has been delivered. Write blocks while all send buffers
 // are in use. An error comes with the number of bytes taken: these are sent, in
 // order.
+//
+// Once the peer has stopped reading, Write fails with syscall.EPIPE. As with TCP the
+// first Write to come too late is not told so: its bytes are lost as those before
+// it, and those who close in turn, such as crypto/tls, meet no error.
 func (c *Conn) Write(p []byte) (int, error) {
 	c.wr.seat.Lock()
 	defer c.wr.seat.Unlock()
@@ -75,9 +79,13 @@ func (c *Conn) write(p []byte, more bool) (int, error) {
 	var w waiting
 	defer w.end(&c.wr.spin)
 	n := 0
-	var err error
-	for {
-		if err = c.writable(); err != nil || n == len(p) {
+	err := c.writable()
+	if c.stopped(err) && !c.out.refused && len(p) > 0 {
+		c.out.refused = true
+		return len(p), nil
+	}
+	for ; ; err = c.writable() {
+		if err != nil || n == len(p) {
 			break
 		}
 		room := c.out.room()
@@ -94,6 +102,7 @@ func (c *Conn) write(p []byte, more bool) (int, error) {
 		n += m
 		c.written(m)
 	}
+	c.out.refused = c.out.refused || c.stopped(err)
 	c.out.corked = more && err == nil
 	if !c.out.corked {
 		c.flush()
@@ -131,10 +140,13 @@ func (c *Conn) writable() error {
 	case c.flow.stopSeen:
 		return syscall.EPIPE
 	case c.gone:
-		return &resetError{errHangup}
+		return &ResetError{Bootstrap, errHangup}
 	}
 	return nil
 }
+
+// stopped reports whether err, of writable, says that the peer has stopped reading.
+func (c *Conn) stopped(err error) bool { return err == syscall.EPIPE && !c.flow.finWanted }
 
 // reserve waits for a free buffer and takes it. ok is false if there is none that
 // ReadFrom may keep while it waits for its reader.

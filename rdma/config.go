@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
 	"time"
 
@@ -54,6 +55,8 @@ type Config struct {
 
 	// Logger is told of each device that is opened, and why that one. Default none.
 	Logger *slog.Logger
+
+	keepAlive net.KeepAliveConfig // of the Dialer or ListenConfig
 
 	ports *ports // where devices are opened; nil is system
 }

@@ -95,6 +95,7 @@ func (h *handshake) connect(peer bootstrap.Message) (err error) {
 		PeerSize:     int(min(peer.Size, uint32(h.config.BufferSize))),
 		Spin:         h.config.Spin,
 		Linger:       h.config.Linger,
+		KeepAlive:    h.config.keepAlive,
 		Release:      h.release,
 	})
 	return err

@@ -19,8 +19,7 @@ type ListenConfig struct {
 	// positive, listener.DefaultBacklog.
 	Backlog int
 
-	// KeepAlive is how the TCP connections are probed whose end tells that a peer died.
-	// Default as in net.ListenConfig.
+	// KeepAlive is Dialer.KeepAlive, for accepted connections.
 	KeepAlive net.KeepAliveConfig
 
 	// OnError is told of each client whose handshake failed; Accept is not. It is
@@ -46,6 +45,7 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (ne
 	if err := config.ports.finder.check(config.Device); err != nil {
 		return nil, opError("listen", network, nil, nil, err)
 	}
+	config.keepAlive = lc.KeepAlive
 	inner, err := (&net.ListenConfig{KeepAliveConfig: lc.KeepAlive}).Listen(ctx, tcp, address)
 	if err != nil {
 		return nil, opError("listen", network, nil, nil, err)
