@@ -15,7 +15,7 @@ import (
 // Defaults of Config.
 const (
 	DefaultTimeout = 10 * time.Second
-	DefaultBacklog = 128
+	DefaultBacklog = 512
 	DefaultPending = 128
 )
 
@@ -33,9 +33,10 @@ type Config struct {
 	// Timeout bounds one handshake. Not positive means DefaultTimeout.
 	Timeout time.Duration
 
-	// Backlog is how many handshakes may be under way. One more ends the oldest, once
-	// that has had 200 ms, so that silent clients cannot keep others out. Not positive
-	// means DefaultBacklog.
+	// Backlog is how many handshakes may be under way. One more ends the oldest client
+	// that was not heard (see Heard), once that has had 100 ms, and if all were heard the
+	// oldest, once that has had 300 ms, so that silent clients cannot keep others out.
+	// Not positive means DefaultBacklog.
 	Backlog int
 
 	// MaxPending is how many connections may be finished and not yet accepted before
@@ -59,6 +60,7 @@ type Listener struct {
 	ctx    context.Context
 	stop   context.CancelFunc // ends ctx and so everything
 	work   sync.WaitGroup
+	count  counters
 
 	mu     sync.Mutex
 	oldest *handshake // those under way, in order of arrival

@@ -210,7 +210,7 @@ func TestFlood(t *testing.T) {
 		for range 50 {
 			open = append(open, s.pipe.dial())
 		}
-		time.Sleep(minAge)
+		time.Sleep(silentAge)
 		synctest.Wait()
 		require.Len(t, s.reported(), 46)
 		for i, err := range s.reported() {
@@ -218,7 +218,7 @@ func TestFlood(t *testing.T) {
 			_, rerr := open[i].Read(make([]byte, 1))
 			require.Equal(t, io.EOF, rerr, "the oldest go first")
 		}
-		require.Equal(t, (46+3)/4*minAge+minAge, time.Since(start))
+		require.Equal(t, (46+3)/4*silentAge+silentAge, time.Since(start))
 		good := s.pipe.dialAndSay("y")
 		c, err := s.AcceptConn()
 		require.NoError(t, err)
@@ -227,6 +227,51 @@ func TestFlood(t *testing.T) {
 		good.Close()
 		require.NoError(t, s.Close())
 		require.Zero(t, s.live.Load())
+	})
+}
+
+// TestHeard: a client that was heard is not evicted for one that was not, and has more
+// time than one that was not.
+func TestHeard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := make(chan struct{})
+		var s *server
+		s = newServer(t, Config{Backlog: 2, Handshake: func(ctx context.Context, nc net.Conn) (*conn.Conn, error) {
+			var b [1]byte
+			if _, err := io.ReadFull(nc, b[:]); err != nil {
+				return nil, err
+			}
+			Heard(ctx)
+			Heard(context.Background()) // of no handshake
+			select {
+			case <-slow:
+			case <-ctx.Done():
+			}
+			return nil, errRefused
+		}})
+		heard := []net.Conn{s.pipe.dialAndSay("y")}
+		synctest.Wait()
+		s.pipe.dial()
+		s.pipe.dial() // evicts the one before, in time
+		time.Sleep(silentAge)
+		synctest.Wait()
+		require.Equal(t, Stats{Accepted: 3, Failed: 1, Evicted: 1, UnderWay: 2}, s.Stats())
+		heard = append(heard, s.pipe.dialAndSay("y")) // which waits for its place
+		synctest.Wait()
+		require.Equal(t, Stats{Accepted: 4, Failed: 2, Evicted: 2, UnderWay: 2}, s.Stats())
+		s.pipe.dial() // both were heard: the older one has its time
+		time.Sleep(minAge - 2*silentAge - 1)
+		synctest.Wait()
+		require.Equal(t, uint64(4), s.Stats().Accepted)
+		time.Sleep(1)
+		synctest.Wait()
+		require.Equal(t, Stats{Accepted: 5, Failed: 3, Evicted: 3, UnderWay: 2}, s.Stats())
+		_, err := heard[0].Read(make([]byte, 1))
+		require.Equal(t, io.EOF, err, "the older one went")
+		close(slow)
+		synctest.Wait()
+		require.Equal(t, uint64(4), s.Stats().Failed)
+		require.NoError(t, s.Close())
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 )
 
@@ -14,9 +15,14 @@ const (
 	maxBackoff = time.Second
 )
 
-// minAge is how long a handshake may take before it is evicted for a newer one. A burst
-// of good clients waits in the kernel's queue that long rather than push each other out.
-const minAge = 200 * time.Millisecond
+// How long a handshake may take before it is evicted for a newer one. A burst of good
+// clients waits in the kernel's queue rather than push each other out. A client that was
+// not heard yet has less time: a good one makes a queue pair and sends its first message,
+// and only what follows takes a journey there and back.
+const (
+	minAge    = 300 * time.Millisecond
+	silentAge = 100 * time.Millisecond
+)
 
 // serve accepts clients until the listener is closed or its socket breaks.
 func (l *Listener) serve() {
@@ -55,8 +61,19 @@ type handshake struct {
 	began      time.Time
 	ctx        context.Context
 	cancel     context.CancelCauseFunc
+	heard      atomic.Bool
 	prev, next *handshake
 	listed     bool
+}
+
+type handshakeKey struct{}
+
+// Heard is for a Handshake to call, with its context, when the client has said what only
+// a good one says. Until then it is among the first to be evicted.
+func Heard(ctx context.Context) {
+	if h, ok := ctx.Value(handshakeKey{}).(*handshake); ok {
+		h.heard.Store(true)
+	}
 }
 
 // begin starts a handshake, at the price of the oldest if there is no place for it.
@@ -66,7 +83,8 @@ func (l *Listener) begin(nc net.Conn) {
 		return
 	}
 	h := &handshake{nc: nc, began: time.Now()}
-	h.ctx, h.cancel = context.WithCancelCause(l.ctx)
+	h.ctx, h.cancel = context.WithCancelCause(context.WithValue(l.ctx, handshakeKey{}, h))
+	l.count.accepted.Add(1)
 	l.list(h)
 	l.work.Add(1)
 	go l.run(h)
@@ -116,10 +134,12 @@ func (l *Listener) run(h *handshake) {
 	if err != nil {
 		h.nc.Close()
 		if l.ctx.Err() == nil {
+			l.count.fail(err)
 			l.report(remote, err)
 		}
 		return
 	}
+	l.count.finished.Add(1)
 	select {
 	case l.ready <- c:
 	case <-l.ctx.Done():
@@ -127,20 +147,41 @@ func (l *Listener) run(h *handshake) {
 	}
 }
 
-// evict ends the oldest handshake under way, or returns how long that must wait.
+// evict ends the oldest handshake that has had its time, one that was not heard if there
+// is one, or returns how long to wait for the first.
 func (l *Listener) evict() (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	h := l.oldest
-	if h == nil {
+	var victim *handshake
+	for h := l.oldest; h != nil; h = h.next {
+		age, heard := minAge, h.heard.Load()
+		if !heard {
+			age = silentAge
+		}
+		left := age - time.Since(h.began)
+		switch {
+		case left > 0:
+			if !ok || left < wait {
+				wait, ok = left, true
+			}
+		case !heard:
+			l.end(h)
+			return 0, false
+		case victim == nil:
+			victim = h
+		}
+	}
+	if victim != nil {
+		l.end(victim)
 		return 0, false
 	}
-	if wait := minAge - time.Since(h.began); wait > 0 {
-		return wait, true
-	}
+	return wait, ok
+}
+
+// end evicts a handshake. Called with mu held.
+func (l *Listener) end(h *handshake) {
 	l.remove(h)
 	h.cancel(ErrEvicted)
-	return 0, false
 }
 
 func (l *Listener) list(h *handshake) {

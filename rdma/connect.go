@@ -8,6 +8,7 @@ import (
 
 	"github.com/farwire/farwire/bootstrap"
 	"github.com/farwire/farwire/conn"
+	"github.com/farwire/farwire/listener"
 	"github.com/farwire/farwire/rdma/work"
 )
 
@@ -26,6 +27,7 @@ func (c Config) dial(ctx context.Context, control net.Conn) (*conn.Conn, error) 
 func (c Config) accept(ctx context.Context, control net.Conn) (*conn.Conn, error) {
 	h := handshake{config: c, control: control}
 	_, err := c.exchange().Accept(ctx, control, func(peer bootstrap.Message) (bootstrap.Message, error) {
+		listener.Heard(ctx)
 		if err := h.open(); err != nil {
 			return bootstrap.Message{}, refused(bootstrap.CodeResources, err)
 		}

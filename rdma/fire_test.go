@@ -1,0 +1,106 @@
+package rdma
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/farwire/farwire/listener"
+	"github.com/farwire/farwire/rdma/softnic"
+)
+
+// A thousand clients that are none, of every sort, do not keep good ones out, end
+// http.Serve, or leave anything behind; each is told to OnError and counted. What
+// good ones wait is printed.
+func TestUnderFire(t *testing.T) {
+	const n, atOnce, backlog = 1000, 128, 160
+	l := inMemory(t, softnic.Config{})
+	l.listener.HandshakeTimeout = 3 * time.Second
+	var told atomic.Uint64
+	lc := ListenConfig{Config: l.listener, Backlog: backlog, OnError: func(net.Addr, error) { told.Add(1) }}
+	ln, err := lc.Listen(t.Context(), "rdma", "127.0.0.1:0")
+	require.NoError(t, err)
+	address := ln.Addr().String()
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "hello") })}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(ln) }()
+
+	hello := "FARW\x01\x01\x01\x00\x00\x58\x00\x00" + strings.Repeat("x", 32) // half of one
+	says := func(what string, stay bool) func(net.Conn) {
+		return func(c net.Conn) {
+			io.WriteString(c, what)
+			if stay {
+				io.Copy(io.Discard, c) // until the listener has had enough
+			}
+		}
+	}
+	bad := []func(net.Conn){
+		says("", false), // a port scan
+		func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) },
+		says("GET / HTTP/1.1\r\nHost: x\r\n\r\n", true),
+		says("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", true), // TLS
+		says(hello, false),
+		says(hello, true),
+		says("F", true), // who would send the next byte in a second
+		says("", true),
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		inParallel(n, atOnce, func(i int) {
+			c, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer c.Close()
+			bad[i%len(bad)](c)
+		})
+	}()
+	d := &Dialer{Config: l.dialer}
+	get := func() time.Duration {
+		client := &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
+		defer client.CloseIdleConnections()
+		began := time.Now()
+		resp, err := client.Get("http://" + address)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "hello", string(body))
+		return time.Since(began)
+	}
+	calm := get()
+	var took []time.Duration
+	for over := false; !over; {
+		select {
+		case <-done:
+			over = true
+		default:
+		}
+		took = append(took, get())
+		require.LessOrEqual(t, ln.(*listener.Listener).Stats().UnderWay, backlog)
+	}
+	slices.Sort(took)
+	t.Logf("%d requests on connections of their own: median %v, longest %v; one without the others %v",
+		len(took), took[len(took)/2], took[len(took)-1], calm)
+	select {
+	case err := <-served:
+		require.Fail(t, "Serve has ended", "%v", err)
+	default:
+	}
+	eventually(t, func() bool { return told.Load() == n }, "clients that OnError was not told of")
+	s := ln.(*listener.Listener).Stats()
+	require.Equal(t, uint64(n), s.Failed)
+	require.Equal(t, uint64(len(took)+1), s.Finished)
+	require.Equal(t, s.Accepted, s.Failed+s.Finished)
+	require.NoError(t, server.Close())
+	require.ErrorIs(t, <-served, http.ErrServerClosed)
+}
