@@ -89,7 +89,10 @@ type place struct {
 
 // Get leases n buffers, all or none. It registers memory if there is not enough, and
 // fails with ErrPoolLimit inside when that is not allowed.
-func (p *Pool) Get(n int) (*Lease, error) {
+func (p *Pool) Get(n int) (*Lease, error) { return p.GetWithin(n, p.cfg.Limit) }
+
+// GetWithin is Get with another limit than the pool's.
+func (p *Pool) GetWithin(n, limit int) (*Lease, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
@@ -97,7 +100,7 @@ func (p *Pool) Get(n int) (*Lease, error) {
 	}
 	l := &Lease{pool: p, Buffers: make([]Buffer, 0, n), where: make([]place, 0, n)}
 	for len(l.Buffers) < n {
-		if err := p.lease(l); err != nil {
+		if err := p.lease(l, limit); err != nil {
 			defer release(p.takeBack(l))
 			return nil, fmt.Errorf("conn: lease %d buffers of %d bytes, %d in use: %w", n, p.cfg.Size, p.inUse()-len(l.where), err)
 		}
@@ -106,9 +109,9 @@ func (p *Pool) Get(n int) (*Lease, error) {
 }
 
 // lease adds one buffer to l.
-func (p *Pool) lease(l *Lease) error {
+func (p *Pool) lease(l *Lease, limit int) error {
 	if len(p.avail) == 0 {
-		if err := p.grow(); err != nil {
+		if err := p.grow(limit); err != nil {
 			return err
 		}
 	}
@@ -186,9 +189,9 @@ func (p *Pool) perSlab() int { return p.cfg.SlabSize / p.cfg.Size }
 func (p *Pool) inUse() int   { return p.slabs*p.perSlab() - p.free }
 
 // grow adds a slab.
-func (p *Pool) grow() error {
-	if p.cfg.Limit > 0 && (p.slabs+1)*p.cfg.SlabSize > p.cfg.Limit {
-		return fmt.Errorf("%w (%d bytes)", ErrPoolLimit, p.cfg.Limit)
+func (p *Pool) grow(limit int) error {
+	if limit > 0 && (p.slabs+1)*p.cfg.SlabSize > limit {
+		return fmt.Errorf("%w: %d bytes are registered, %d more would be beyond %d", ErrPoolLimit, p.slabs*p.cfg.SlabSize, p.cfg.SlabSize, limit)
 	}
 	memory, err := p.cfg.Register(p.cfg.SlabSize)
 	if err != nil {

@@ -41,6 +41,15 @@ type Config struct {
 	// conn.DefaultSends; at least 1.
 	Sends int
 
+	// MaxMemory is the most bytes of message buffers that the process may have registered
+	// on the device, for all connections, whatever their Config; it is registered 1 MiB
+	// at a time, or a buffer if that is more. A connection takes BufferSize times Sends
+	// and Receives. One for which more would have to be registered is not made: Dial
+	// fails, or the peer's does, with conn.ErrPoolLimit inside. Memory that connections
+	// give back is kept for others, but for no more than 1 MiB that nobody uses.
+	// Default, and if it is 0, no limit.
+	MaxMemory int
+
 	// Spin bounds how long a blocked Read or Write polls before it parks. Default
 	// conn.DefaultSpin, which is used only while it pays; negative never spins.
 	Spin time.Duration
@@ -85,6 +94,9 @@ func (c Config) withDefaults() (Config, error) {
 		if f.v < f.lo || f.v > f.hi {
 			return c, fmt.Errorf("config: %s %d is outside %d to %d", f.name, f.v, f.lo, f.hi)
 		}
+	}
+	if need := c.BufferSize * (c.Sends + c.Receives); c.MaxMemory != 0 && c.MaxMemory < need {
+		return c, fmt.Errorf("config: MaxMemory %d is less than the %d bytes of one connection", c.MaxMemory, need)
 	}
 	if c.HandshakeTimeout < 0 {
 		return c, fmt.Errorf("config: HandshakeTimeout %v is negative", c.HandshakeTimeout)

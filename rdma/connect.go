@@ -62,7 +62,7 @@ func (h *handshake) open() (err error) {
 	if h.pair, err = newPair(h.port, c.Sends+conn.Reserve, c.Receives); err != nil {
 		return fmt.Errorf("device %s: %w", h.port.name, err)
 	}
-	if h.buffers, err = h.port.pool(c.BufferSize).Get(c.Sends + c.Receives); err != nil {
+	if h.buffers, err = h.port.lease(c.BufferSize, c.Sends+c.Receives, c.MaxMemory); err != nil {
 		return fmt.Errorf("device %s: %w", h.port.name, err)
 	}
 	return nil

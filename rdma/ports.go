@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"sync"
@@ -51,6 +52,8 @@ type port struct {
 	pairs   map[uint32]*pair   // by number
 	failing sync.WaitGroup     // pairs that are being failed
 	silence func()             // ends the hearing of events
+
+	leasing sync.Mutex // held by those who lease buffers within a limit
 
 	users int // guarded by owner.mu
 }
@@ -167,6 +170,33 @@ func (p *port) close() error {
 		err = errors.Join(err, p.soft.Close())
 	}
 	return err
+}
+
+// lease takes n message buffers of so many bytes. limit bounds the memory that the port
+// has registered for all of its connections; 0 is none.
+func (p *port) lease(size, n, limit int) (*conn.Lease, error) {
+	if limit == 0 {
+		return p.pool(size).Get(n)
+	}
+	p.leasing.Lock()
+	defer p.leasing.Unlock()
+	pool := p.pool(size)
+	others := p.registered() - pool.Stats().Registered
+	l, err := pool.GetWithin(n, max(limit-others, 1))
+	if errors.Is(err, conn.ErrPoolLimit) && others > 0 {
+		err = fmt.Errorf("%w (%d bytes in buffers of other sizes)", err, others)
+	}
+	return l, err
+}
+
+// registered is how many bytes of message buffers are registered.
+func (p *port) registered() (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, pool := range p.pools {
+		n += pool.Stats().Registered
+	}
+	return n
 }
 
 // pool returns the pool of message buffers of so many bytes.
