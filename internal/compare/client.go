@@ -62,6 +62,11 @@ func (c *client) close() error {
 
 // do does a job with all its workers at once.
 func (c *client) do(j job) (r result, err error) {
+	if j.kind == open {
+		began, used := time.Now(), processorTime()
+		took, err := c.openAll(j.workers)
+		return result{time.Since(began), processorTime() - used, percentile(took, 50), percentile(took, 99)}, err
+	}
 	each, err := c.workers(j)
 	if err != nil {
 		return r, err
@@ -105,6 +110,8 @@ func (c *client) serverTime() (time.Duration, error) {
 // workers are what does a job.
 func (c *client) workers(j job) (each []func(job) error, err error) {
 	switch j.kind {
+	case turns:
+		return c.inTurn(j.workers), nil
 	case web:
 		for range j.workers {
 			each = append(each, c.get)

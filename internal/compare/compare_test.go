@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -59,6 +60,22 @@ func TestCompareAll(t *testing.T) {
 	}
 }
 
+// With -connections there is a row for each link with two processes.
+func TestConnections(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), append(short, "-connections", "40", "-links", "memory,unix"), nil, &out))
+	t.Logf("\n%s", &out)
+	require.Regexp(t, `(?m)^ *tcp +\| .*\n +unix +\| `, out.String())
+	require.NotContains(t, out.String(), "memory")
+}
+
+func TestPercentile(t *testing.T) {
+	took := []time.Duration{3, 1, 2, 5, 4}
+	require.Equal(t, time.Duration(3), percentile(took, 50))
+	require.Equal(t, time.Duration(4), percentile(took, 99))
+	require.Zero(t, percentile(nil, 50))
+}
+
 // The link that others are compared with is always there.
 func TestCompareAddsTheBase(t *testing.T) {
 	found, err := find([]string{"unix"})
@@ -74,6 +91,7 @@ func TestArguments(t *testing.T) {
 		`unknown link "y"`:  {"server", "y"},
 		"0 rounds of 300ms": {"-rounds", "0"},
 		"not defined: -z":   {"-z"},
+		"5 connections":     {"-connections", "5"},
 	} {
 		require.ErrorContains(t, run(t.Context(), args, nil, &out), want)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -31,8 +32,15 @@ var links = []link{
 	{name: "unix", listen: listenUnix, dial: func(address string) (net.Conn, error) { return net.Dial("unix", address) }},
 }
 
-func listenRDMA() (net.Listener, error)         { return rdma.Listen("rdma", "127.0.0.1:0") }
-func dialRDMA(address string) (net.Conn, error) { return rdma.Dial("rdma", address) }
+func listenRDMA() (net.Listener, error) {
+	lc := rdma.ListenConfig{Config: connectionConfig()}
+	return lc.Listen(context.Background(), "rdma", "127.0.0.1:0")
+}
+
+func dialRDMA(address string) (net.Conn, error) {
+	d := rdma.Dialer{Config: connectionConfig()}
+	return d.Dial("rdma", address)
+}
 
 // environment is what the link's processes have in theirs.
 func (l *link) environment() []string {

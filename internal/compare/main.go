@@ -2,7 +2,7 @@
 // machine: the time until a small message comes back, how much goes one way, and what
 // processor time that takes.
 //
-//	compare [-all] [-rounds n] [-slice duration] [-links names] [-profile directory]
+//	compare [-all] [-connections n] [-rounds n] [-slice duration] [-links names] [-profile directory]
 //
 // Each link has two processes, a client and a server, but for the one in memory, which
 // has both in one. They measure in turns, each for a slice of time in every round. The
@@ -10,6 +10,10 @@
 // so that what else the machine does weighs little. A ratio is how many times faster
 // than TCP a link is, and how many times the processor time of TCP it takes. With -all
 // there are more sizes, 16 and 256 connections, HTTP, and streams of yamux. With -profile every process writes a profile of its processor time into the directory.
+//
+// With -connections it makes so many connections of each link that has two processes, and
+// prints how fast they are made, what memory and files each takes, and what a message
+// costs beside one of ten connections.
 //
 // It is also its own processes:
 //
@@ -57,6 +61,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	flags.IntVar(&o.rounds, "rounds", 7, "`number` of rounds")
 	flags.DurationVar(&o.slice, "slice", 300*time.Millisecond, "`time` of one measurement")
 	all := flags.Bool("all", false, "measure everything")
+	many := flags.Int("connections", 0, "measure so `many` connections at once")
 	names := flags.String("links", strings.Join(linkNames(), ","), "`names` of the links; tcp is always one")
 	flags.StringVar(&o.profile, "profile", "", "`directory` for profiles")
 	if err := flags.Parse(args); err != nil {
@@ -70,5 +75,11 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 		o.groups = everything
 	}
 	o.links = strings.Split(*names, ",")
-	return compare(ctx, o, stdout)
+	switch {
+	case *many == 0:
+		return compare(ctx, o, stdout)
+	case *many <= fewConnections:
+		return fmt.Errorf("%d connections: they are compared with %d", *many, fewConnections)
+	}
+	return connections(ctx, o, *many, stdout)
 }

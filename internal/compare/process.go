@@ -83,7 +83,7 @@ func (l *link) client(address []string, stdin io.Reader, stdout io.Writer) (err 
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(stdout, int64(r.wall), int64(r.cpu))
+		fmt.Fprintln(stdout, int64(r.wall), int64(r.cpu), int64(r.median), int64(r.slowest))
 	}
 }
 
@@ -94,13 +94,14 @@ type child struct {
 	out *bufio.Reader
 }
 
-func start(ctx context.Context, profile string, l *link, args ...string) (*child, error) {
+func start(ctx context.Context, profile string, l *link, env []string, args ...string) (*child, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	c := &child{cmd: exec.CommandContext(ctx, self, args...)}
 	c.cmd.Env = append(append(os.Environ(), l.environment()...), profileEnv+"="+profile)
+	c.cmd.Env = append(c.cmd.Env, env...)
 	c.cmd.Stderr = os.Stderr
 	if c.in, err = c.cmd.StdinPipe(); err != nil {
 		return nil, err
@@ -127,7 +128,7 @@ type pair struct {
 	server, client *child
 }
 
-func startPair(ctx context.Context, profile string, l *link) (p *pair, err error) {
+func startPair(ctx context.Context, profile string, l *link, env ...string) (p *pair, err error) {
 	p = &pair{link: l}
 	defer func() {
 		if err != nil {
@@ -136,7 +137,7 @@ func startPair(ctx context.Context, profile string, l *link) (p *pair, err error
 	}()
 	args := []string{"client", l.name}
 	if !l.inside {
-		if p.server, err = start(ctx, profile, l, "server", l.name); err != nil {
+		if p.server, err = start(ctx, profile, l, env, "server", l.name); err != nil {
 			return nil, err
 		}
 		address, err := p.server.out.ReadString('\n')
@@ -145,17 +146,17 @@ func startPair(ctx context.Context, profile string, l *link) (p *pair, err error
 		}
 		args = append(args, strings.TrimSpace(address))
 	}
-	p.client, err = start(ctx, profile, l, args...)
+	p.client, err = start(ctx, profile, l, env, args...)
 	return p, err
 }
 
 func (p *pair) do(j job) (r result, err error) {
 	fmt.Fprintln(p.client.in, j.kind, j.workers, j.flight, j.back, j.size, j.count)
-	var wall, cpu int64
-	if _, err := fmt.Fscanln(p.client.out, &wall, &cpu); err != nil {
+	var wall, cpu, median, slowest int64
+	if _, err := fmt.Fscanln(p.client.out, &wall, &cpu, &median, &slowest); err != nil {
 		return r, fmt.Errorf("%s: no result: %w", p.name, err)
 	}
-	return result{time.Duration(wall), time.Duration(cpu)}, nil
+	return result{time.Duration(wall), time.Duration(cpu), time.Duration(median), time.Duration(slowest)}, nil
 }
 
 func (p *pair) end() error {
