@@ -87,14 +87,14 @@ func (j job) takeTurns(conns []net.Conn) error {
 	buf := make([]byte, max(j.size, jobSize, doneSize))
 	rounds := max(1, j.count/len(conns))
 	j.count = rounds
-	for _, c := range conns {
-		j.put(buf)
-		if _, err := c.Write(buf[:jobSize]); err != nil {
-			return err
-		}
-	}
-	for range rounds {
+	for round := range rounds {
 		for _, c := range conns {
+			if round == 0 {
+				j.put(buf)
+				if _, err := c.Write(buf[:jobSize]); err != nil {
+					return err
+				}
+			}
 			if _, err := c.Write(buf[:j.size]); err != nil {
 				return err
 			}
@@ -183,7 +183,7 @@ func (l *link) crowd(ctx context.Context, o options, n int) (c crowd, err error)
 	if _, err = p.do(c.manyJob); err != nil { // each for the first time
 		return c, err
 	}
-	rounds := max(4, c.fewJob.count/n)
+	rounds := max(20, c.fewJob.count/n)
 	c.manyJob.count = rounds * n
 	c.many, err = p.do(c.manyJob)
 	return c, err

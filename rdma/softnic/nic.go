@@ -112,6 +112,7 @@ type NIC struct {
 	cqe       [2 * prm.CQESize]byte
 	entry     [prm.MaxUnits * prm.Unit]byte
 	blueFlame [maxRegister]byte
+	found     takenWords
 }
 
 var created atomic.Uint64

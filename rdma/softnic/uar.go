@@ -11,9 +11,10 @@ import (
 // that it did.
 //
 // A store and its wake are two steps, so stores of several goroutines to one
-// register can overwrite each other before the NIC looks. The NIC takes the
-// word by swapping it with 0 and compares wakes with words: where they differ,
-// a doorbell may have been lost, and every object of the page is looked at.
+// register can overwrite each other before a wake looks. Each wake notes the word that
+// it finds, and the NIC takes the word out of the register: where a wake found none, or
+// the same as another, a doorbell may have been lost, and every object of the page is
+// looked at. There may be thousands.
 type uar struct {
 	nic       *NIC
 	mem       PageMemory
@@ -26,8 +27,8 @@ type uar struct {
 
 	next  *uar // in the NIC's list of rung pages
 	rung  atomic.Uint32
-	wakes [numRegisters]atomic.Uint32
-	woken [armIndex]atomic.Uint64 // what lay in each send register at its latest wake
+	wakes [numRegisters]atomic.Uint32 // of registers without a word, and of polled pages
+	words [armIndex + 1]foundWords    // of the send registers and the arm register
 
 	// Under NIC.mu.
 	half [4]byte // of a doorbell that a function gets in two stores
@@ -69,10 +70,11 @@ func (u *uar) number() uint32 {
 // wake notes that the register at offset was stored to, and has the NIC look.
 func (u *uar) wake(offset int) {
 	i := registerIndex(offset)
-	if i < armIndex {
-		u.woken[i].Store(atomic.LoadUint64(hostmem.Word64(u.mem.Bytes()[offset:])))
+	if i <= armIndex {
+		u.words[i].find(u.word(i))
+	} else {
+		u.wakes[i].Add(1)
 	}
-	u.wakes[i].Add(1)
 	if u.rung.Or(1<<i) == 0 {
 		u.nic.pushRung(u)
 	}
@@ -114,6 +116,9 @@ func (u *uar) answer(i int) {
 	wakes := u.wakes[i].Swap(0)
 	switch {
 	case u.refs == 0 || u.nic.failed:
+		if i <= armIndex {
+			u.words[i].take(u.word(i), &u.nic.found)
+		}
 	case i == strayIndex:
 		u.nic.badDoorbell("store outside the registers", "page", u.index)
 	case i == armIndex:
@@ -123,19 +128,29 @@ func (u *uar) answer(i int) {
 	}
 }
 
+// word is the first word of a register.
+func (u *uar) word(i int) *uint64 { return hostmem.Word64(u.mem.Bytes()[registerOffset(i):]) }
+
 func (u *uar) answerArm(wakes uint32) {
-	word := atomic.SwapUint64(hostmem.Word64(u.mem.Bytes()[prm.ArmRegister:]), 0)
+	found := &u.nic.found
+	word := u.words[armIndex].take(u.word(armIndex), found)
 	if u.nic.tracing() {
-		u.traceDoorbell(prm.ArmRegister, word, nil, false, wakes)
+		u.traceDoorbell(prm.ArmRegister, word, nil, false, wakes+found.n)
 	}
-	if word == 0 || wakes != 1 {
+	if wakes > 0 || found.lost {
 		for c := range u.cqs {
 			c.rearm()
 		}
 	}
-	if word == 0 {
-		return
+	for _, earlier := range found.earlier() {
+		u.answerArmWord(earlier)
 	}
+	if word != 0 {
+		u.answerArmWord(word)
+	}
+}
+
+func (u *uar) answerArmWord(word uint64) {
 	value, cqn := prm.ParseArmDoorbell(word)
 	c := u.nic.cqs[cqn]
 	if c == nil || c.uar != u {
@@ -166,19 +181,26 @@ func newerArm(a, b uint32) bool {
 
 func (u *uar) answerSend(i int, wakes uint32) {
 	n := u.nic
-	register := u.mem.Bytes()[prm.SendRegister+i*halfSize:][:maxRegister]
-	word := atomic.LoadUint64(hostmem.Word64(register))
-	copy(n.blueFlame[:], register)
+	found := &n.found
+	copy(n.blueFlame[:], u.mem.Bytes()[prm.SendRegister+i*halfSize:][:maxRegister])
+	copied := prm.SendDoorbell(n.blueFlame[:])
+	word := u.words[i].take(u.word(i), found)
 	// The first word of an entry is stored first, so what lay behind it is whole if the
 	// wake that follows the last store has come and no other word has.
-	whole := word == u.woken[i].Load()
-	whole = word == atomic.SwapUint64(hostmem.Word64(register), 0) && whole && wakes == 1
+	whole := found.n == 1 && word == found.words[0] && word == copied
 	if n.tracing() {
-		u.traceDoorbell(prm.SendRegister+i*halfSize, word, n.blueFlame[8:], u.carries(i, maxRegister), wakes)
+		u.traceDoorbell(prm.SendRegister+i*halfSize, word, n.blueFlame[8:], u.carries(i, maxRegister), wakes+found.n)
 	}
-	if word == 0 || wakes != 1 {
+	if wakes > 0 || found.lost {
 		for q := range u.qps {
 			q.ring()
+		}
+	}
+	for _, earlier := range found.earlier() {
+		bell := prm.ParseSendDoorbell(earlier)
+		if q := n.qps[bell.QPN]; q != nil && q.uar == u && u.mayRing(q, i) {
+			n.count.Doorbells++
+			q.doorbell(bell)
 		}
 	}
 	if word != 0 {
@@ -209,7 +231,7 @@ func (u *uar) answerWord(i int, bell prm.Ctrl, whole bool) {
 // that goes, out of the page. Their wakes find nothing then.
 func (u *uar) forgetQP(qpn uint32) {
 	for i := range armIndex {
-		u.forget(prm.SendRegister+i*halfSize, func(word uint64) bool {
+		u.forget(i, func(word uint64) bool {
 			return prm.ParseSendDoorbell(word).QPN == qpn
 		})
 	}
@@ -217,18 +239,13 @@ func (u *uar) forgetQP(qpn uint32) {
 
 // forgetCQ is forgetQP for a completion queue and its arm.
 func (u *uar) forgetCQ(cqn uint32) {
-	u.forget(prm.ArmRegister, func(word uint64) bool {
+	u.forget(armIndex, func(word uint64) bool {
 		_, n := prm.ParseArmDoorbell(word)
 		return n == cqn
 	})
 }
 
-func (u *uar) forget(offset int, is func(word uint64) bool) {
-	register := hostmem.Word64(u.mem.Bytes()[offset:])
-	if word := atomic.LoadUint64(register); word != 0 && is(word) {
-		atomic.CompareAndSwapUint64(register, word, 0)
-	}
-}
+func (u *uar) forget(i int, is func(word uint64) bool) { u.words[i].forget(u.word(i), is) }
 
 // mayRing reports whether register half i belongs to the queue pair: in static
 // mode the one it was given, else any that user space has. The distance of the
