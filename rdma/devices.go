@@ -13,6 +13,7 @@ type finder struct {
 	root  string                                     // of /sys and /dev; "" is the system's
 	host  host                                       // nil is the one this process runs on
 	probe func(verbs.Device) (verbs.DriverID, error) // nil asks the kernel
+	known *listing                                   // nil: sysfs is read each time
 }
 
 func (f finder) withDefaults() finder {
@@ -37,14 +38,20 @@ func (f finder) find(name string, r route) (Choice, error) {
 	case own:
 		return Choice{Device: Soft, Reason: "both ends are on this machine"}, nil
 	}
+	// What was read a moment ago is good enough for a device that has the address; that
+	// none has it must be true now.
+	if all := f.known.recent(); all != nil {
+		if devices, err := named(name, all); err == nil {
+			if c, ok := f.search(name, r, devices).best(); ok {
+				return c, nil
+			}
+		}
+	}
 	devices, err := f.devices(name)
 	if err != nil {
 		return Choice{}, err
 	}
-	s := search{finder: f, route: r, hardware: name == Hardware}
-	for i := range devices {
-		s.look(&devices[i])
-	}
+	s := f.search(name, r, devices)
 	if c, ok := s.best(); ok {
 		return c, nil
 	}
@@ -64,12 +71,30 @@ func (f finder) find(name string, r route) (Choice, error) {
 	return Choice{}, s.failure(name, errNoPort)
 }
 
+// search looks at devices for the address of a route.
+func (f finder) search(name string, r route, devices []verbs.Device) *search {
+	s := &search{finder: f, route: r, hardware: name == Hardware}
+	for i := range devices {
+		s.look(&devices[i])
+	}
+	return s
+}
+
 // devices lists the RDMA devices that may be used: the one of that name, or all.
 func (f finder) devices(name string) ([]verbs.Device, error) {
-	devices, err := verbs.Devices(f.root)
+	all, err := verbs.Devices(f.root)
+	if err != nil {
+		return nil, err
+	}
+	f.known.remember(all)
+	return named(name, all)
+}
+
+// named returns the device of a name, or all for no name and for that of any hardware.
+func named(name string, devices []verbs.Device) ([]verbs.Device, error) {
 	switch {
-	case err != nil || name == "":
-		return devices, err
+	case name == "":
+		return devices, nil
 	case name == Hardware && len(devices) == 0:
 		return nil, &DeviceError{Device: name, Err: errNoDevices}
 	case name == Hardware:

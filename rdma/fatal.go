@@ -22,6 +22,9 @@ func (p *port) unwatch(q *pair) {
 // on is moved to error, in case the NIC has not done so: then all that is posted on it is
 // flushed, and nobody waits in vain. That asks the kernel, so it has a goroutine.
 func (p *port) heard(e nic.Event) {
+	if e.Type.IsPort() || e.Type == verbs.EventDeviceFatal {
+		p.owner.finder.known.forget()
+	}
 	switch e.Type {
 	case verbs.EventQPFatal, verbs.EventQPRequestError, verbs.EventQPAccessError:
 	default:

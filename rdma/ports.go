@@ -28,7 +28,7 @@ type ports struct {
 var system = newPorts(softnic.ConfigFromEnv)
 
 func newPorts(soft func() (*softnic.Config, error)) *ports {
-	return &ports{soft: soft, open: map[portKey]*port{}}
+	return &ports{finder: finder{known: &listing{}}, soft: soft, open: map[portKey]*port{}}
 }
 
 type portKey struct {
@@ -75,6 +75,7 @@ func (ps *ports) acquire(device string, r route, log *slog.Logger) (*port, error
 	}
 	if p == nil {
 		if p, err = ps.openPort(key, soft); err != nil {
+			ps.finder.known.forget() // perhaps it is gone
 			return nil, choice.failure(r, err)
 		}
 		ps.open[key] = p
