@@ -14,7 +14,7 @@ const module = "github.com/farwire/farwire"
 // layers lists the module's packages from the bottom up. A package may import
 // only packages on earlier lines, so that every import points down.
 var layers = [][]string{
-	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce", "internal/rxeabi", "internal/pcap", "internal/coracle", "internal/perftest", "internal/vmtest/plan", "internal/pciconfig", "internal/ifc"},
+	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce", "internal/rxeabi", "internal/pcap", "internal/dcqcn", "internal/coracle", "internal/perftest", "internal/vmtest/plan", "internal/pciconfig", "internal/ifc"},
 	{"internal/link", "internal/vmtest", "internal/vfiouser"},
 	{"internal/rc", "rdma/verbs"},
 	{"internal/ud", "rdma/work", "rdma/internal/ledger", "rdma/softnic/trace"},

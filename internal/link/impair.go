@@ -9,7 +9,7 @@ import (
 )
 
 // Impairments is how a link spoils the packets that pass it, in this order:
-// loss, corruption, duplication, reordering, delay. The zero value spoils nothing.
+// loss, mark, corruption, duplication, reordering, delay. The zero value spoils nothing.
 // Loss and the other shares are probabilities, 0 to 1, per packet.
 type Impairments struct {
 	// Seed makes the choices repeatable: the same packets in the same order meet
@@ -19,6 +19,7 @@ type Impairments struct {
 	Loss      float64
 	Corrupt   float64 // flip a bit; the ICRC makes the other end drop the packet
 	Duplicate float64 // a second copy follows at once
+	Mark      float64 // mark as a congested switch does, if the sender heeds marks (ECN, RFC 3168)
 
 	// Reorder is the share of packets held back until Gap later ones have passed
 	// (0 means 3) or Hold has gone by (0 means 1 ms).
@@ -42,7 +43,7 @@ func (i Impairments) Validate() error {
 	for _, share := range []struct {
 		name  string
 		value float64
-	}{{"loss", i.Loss}, {"corrupt", i.Corrupt}, {"duplicate", i.Duplicate}, {"reorder", i.Reorder}} {
+	}{{"loss", i.Loss}, {"corrupt", i.Corrupt}, {"duplicate", i.Duplicate}, {"reorder", i.Reorder}, {"mark", i.Mark}} {
 		if !(share.value >= 0 && share.value <= 1) {
 			return fmt.Errorf("impairments: %s %v is not between 0 and 1", share.name, share.value)
 		}
@@ -55,12 +56,13 @@ func (i Impairments) Validate() error {
 
 // none reports whether i spoils nothing.
 func (i Impairments) none() bool {
-	return i.Loss == 0 && i.Corrupt == 0 && i.Duplicate == 0 && i.Reorder == 0 && i.Delay == 0 && i.Jitter == 0
+	return i.Loss == 0 && i.Corrupt == 0 && i.Duplicate == 0 && i.Reorder == 0 && i.Mark == 0 && i.Delay == 0 && i.Jitter == 0
 }
 
 // fate is what will happen to one packet.
 type fate struct {
 	lost, corrupt, duplicate, reorder bool
+	mark                              bool
 	where                             uint64        // of the bit to flip
 	extra, extraCopy                  time.Duration // jitter
 }
@@ -72,6 +74,7 @@ func (i Impairments) choose(rng *rand.Rand) (f fate) {
 	f.duplicate = rng.Float64() < i.Duplicate
 	f.reorder = rng.Float64() < i.Reorder
 	f.where = rng.Uint64()
+	f.mark = float64(f.where>>11)/(1<<53) < i.Mark // no value more, so that seeds mean what they did
 	f.extra = time.Duration(rng.Float64() * float64(i.Jitter))
 	f.extraCopy = time.Duration(rng.Float64() * float64(i.Jitter))
 	return f

@@ -10,8 +10,8 @@ import (
 
 // Effects counts what impairments did to packets.
 type Effects struct {
-	Lost, Cut, Corrupted, Duplicated, Reordered, Delayed uint64
-	Discarded                                            uint64 // under way at Close
+	Lost, Cut, Corrupted, Duplicated, Reordered, Delayed, Marked uint64
+	Discarded                                                    uint64 // under way at Close
 }
 
 // pipe spoils the packets that go one way.
@@ -87,6 +87,10 @@ func (q *pipe) spoil(p *Packet, out []*Packet) []*Packet {
 		q.effect.Corrupted++
 		damage(p, f.where)
 	}
+	if f.mark && p.TClass&ecn != 0 && p.TClass&ecn != ecn {
+		q.effect.Marked++
+		p.TClass |= ecn
+	}
 	var second *Packet
 	if f.duplicate {
 		q.effect.Duplicated++
@@ -103,6 +107,10 @@ func (q *pipe) spoil(p *Packet, out []*Packet) []*Packet {
 	q.update()
 	return out
 }
+
+// ecn is the part of a traffic class by which a sender says, with bits of it, that it
+// heeds marks, and which is all ones in a marked packet.
+const ecn = 3
 
 // damage flips one bit of those that the ICRC covers: all but the fifth byte.
 func damage(p *Packet, where uint64) {

@@ -507,3 +507,20 @@ func BenchmarkImpaired(b *testing.B) {
 		})
 	}
 }
+
+// Only packets of senders that heed marks are marked, and nothing else happens to any.
+func TestMark(t *testing.T) {
+	a, b, _, atB := spoiled(t, Impairments{Seed: 1, Mark: 0.25})
+	classes := map[uint8]int{}
+	for i := range uint32(4000) {
+		p := numbered(b.Addr(), i, 4)
+		p.TClass = 0xb8 + uint8(i%4)
+		a.Send(p)
+		classes[atB.last.TClass]++
+	}
+	require.Equal(t, numbers(0, 4000), atB.got())
+	out, _ := a.Effects()
+	require.Equal(t, 1000, classes[0xb8])
+	require.EqualValues(t, classes[0xbb]-1000, out.Marked)
+	require.InDelta(t, 500, int(out.Marked), 100, "a quarter of two thousand; the rest can be marked no more")
+}

@@ -38,13 +38,19 @@ var (
 	ipv4Options = []socketOption{
 		{unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_DO},
 		{unix.IPPROTO_IP, unix.IP_RECVTOS, 1},
+		{unix.IPPROTO_IP, unix.IP_TOS, usualTClass},
 	}
 	ipv6Options = []socketOption{
 		{unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_DO},
 		{unix.IPPROTO_IPV6, unix.IPV6_RECVTCLASS, 1},
+		{unix.IPPROTO_IPV6, unix.IPV6_TCLASS, usualTClass},
 		{unix.IPPROTO_UDP, unix.UDP_NO_CHECK6_RX, 1},
 	}
 )
+
+// usualTClass is that of most packets, which the socket gives to those that say nothing:
+// no class in particular, and ECT(0), the sender heeds congestion marks.
+const usualTClass = 2
 
 type socketOption struct{ level, name, value int }
 
@@ -64,7 +70,7 @@ func growBuffers(conn *net.UDPConn) {
 
 // putTClass makes the control message that sends p with its traffic class.
 func putTClass(p *Packet) []byte {
-	if p.TClass == 0 {
+	if p.TClass == usualTClass {
 		return nil
 	}
 	level, kind := uint32(unix.IPPROTO_IPV6), uint32(unix.IPV6_TCLASS)

@@ -17,6 +17,7 @@ type Counters struct {
 	NotReadyNAKs  uint64 // RNR NAKs received
 	OutOfSequence uint64 // out_of_sequence: requests ahead of the expected one
 	Duplicates    uint64 // duplicate_request
+	WentBack      uint64 // losses: everything from the oldest request on was sent again
 	OutOfBuffer   uint64 // out_of_buffer: requests without a receive
 
 	Fates [NumFates]uint64 // of the packets received

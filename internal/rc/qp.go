@@ -94,6 +94,9 @@ func (q *QP) State() State { return q.state }
 // Counters returns what has been counted since the last Reset.
 func (q *QP) Counters() Counters { return q.counters }
 
+// WentBack is that of the Counters.
+func (q *QP) WentBack() uint64 { return q.counters.WentBack }
+
 // Post appends a work to the send queue. It never fails: in Error the work is
 // completed at once with Flushed, and more works than Params.Depth make the
 // queue grow. It copies w.

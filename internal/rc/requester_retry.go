@@ -71,6 +71,7 @@ func (r *requester) again(cause error) {
 		return
 	}
 	r.left--
+	r.q.counters.WentBack++
 	r.rewind()
 }
 

@@ -147,6 +147,7 @@ type Faults struct {
 	Duplicate float64       // probability that a packet arrives twice
 	Reorder   float64       // probability that a packet is overtaken by later ones
 	Corrupt   float64       // probability that a bit of a packet is flipped
+	Mark      float64       // probability that a packet is marked as by a congested switch (ECN)
 	Delay     time.Duration // added to every packet's way
 	Jitter    time.Duration // up to this much more, at random
 
@@ -226,7 +227,7 @@ func (f Faults) check() error {
 		v    float64
 	}{
 		{"loss", f.Loss}, {"duplicate", f.Duplicate}, {"reorder", f.Reorder},
-		{"corrupt", f.Corrupt}, {"late", f.Late}, {"withhold", f.Withhold},
+		{"corrupt", f.Corrupt}, {"mark", f.Mark}, {"late", f.Late}, {"withhold", f.Withhold},
 	} {
 		if !(p.v >= 0 && p.v <= 1) {
 			return fmt.Errorf("probability %s %v is outside 0 to 1", p.name, p.v)

@@ -26,6 +26,9 @@ type Counters struct {
 	Retransmits          uint64 // request packets sent again
 	Timeouts             uint64
 
+	// Congestion: packets that a switch marked (ECN), and notifications of marks (CNP).
+	MarksReceived, NoticesSent, NoticesReceived uint64
+
 	// Packets dropped that did not get as far as being received, or sent.
 	DropPortDown    uint64 // the port was down, or the device had failed
 	DropICRC        uint64 // the invariant CRC was wrong

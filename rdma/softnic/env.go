@@ -54,6 +54,7 @@ func ConfigFromEnv() (*Config, error) {
 //	dup=P           probability that a packet arrives twice
 //	reorder=P       probability that a packet is overtaken
 //	corrupt=P       probability that a bit of a packet is flipped
+//	mark=P          probability that a packet is marked as by a congested switch
 //	delay=D         time added to every packet's way, such as 1ms
 //	jitter=D        up to this much more, at random
 //	late=P          probability that a completion comes late
@@ -135,6 +136,7 @@ var settings = map[string]setting{
 	"dup":      probability(func(f *Faults) *float64 { return &f.Duplicate }),
 	"reorder":  probability(func(f *Faults) *float64 { return &f.Reorder }),
 	"corrupt":  probability(func(f *Faults) *float64 { return &f.Corrupt }),
+	"mark":     probability(func(f *Faults) *float64 { return &f.Mark }),
 	"late":     probability(func(f *Faults) *float64 { return &f.Late }),
 	"withhold": probability(func(f *Faults) *float64 { return &f.Withhold }),
 	"delay":    duration(func(f *Faults) *time.Duration { return &f.Delay }),

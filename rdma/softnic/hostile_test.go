@@ -148,7 +148,7 @@ func (h *hostile) hear(p *link.Packet) {
 	defer p.Release()
 	b := roce.BTH(p.Buf[:roce.BTHSize])
 	i := int(b.DestQP()) - peerNumber
-	if i < 0 || i >= len(h.victims) {
+	if i < 0 || i >= len(h.victims) || isNotice(p) {
 		return
 	}
 	v := h.victims[i]
@@ -289,6 +289,9 @@ func (h *hostile) act() {
 		h.send(h.peer, b[:max(0, len(b)-4*int(h.byte()%8))])
 	case a < 21:
 		h.send(h.spoofer, h.request(v))
+	case a < 22 && h.byte()%2 == 0:
+		hd := roce.Header{Opcode: roce.CongestionNotification, BECN: h.byte()%4 != 0, DestQP: v.qpn}
+		h.send(h.peer, hd.Append(nil, h.bytes(int(h.pick(16, 16, 0, 20)))))
 	case a < 22 && len(h.past) > 0:
 		h.send(h.peer, h.past[int(h.word())%len(h.past)])
 	case a < 24:
@@ -372,6 +375,7 @@ func TestHostilePeer(t *testing.T) {
 		"malformed": c.DropMalformed, "state": c.DropState, "partition": c.DropPartition, "early": c.DropEarly,
 		"not ready": c.DropNotReady, "refused": c.DropRefused, "forgotten": c.DropForgotten, "lost": c.DropLost, "stale": c.DropStale,
 		"misfit": c.DropMisfit, "syndrome": c.DropSyndrome, "key": c.DropKey,
+		"congestion notification": c.NoticesReceived,
 	} {
 		require.NotZero(t, n, "no packet met this fate: %s", what)
 	}

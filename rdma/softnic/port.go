@@ -134,7 +134,7 @@ func (n *NIC) impair(open func(link.Receiver) (link.Link, error)) (link.Link, er
 
 func (f Faults) impairments(seed uint64) link.Impairments {
 	return link.Impairments{
-		Seed: seed, Loss: f.Loss, Duplicate: f.Duplicate, Reorder: f.Reorder, Corrupt: f.Corrupt,
+		Seed: seed, Loss: f.Loss, Duplicate: f.Duplicate, Reorder: f.Reorder, Corrupt: f.Corrupt, Mark: f.Mark,
 		Delay: f.Delay, Jitter: f.Jitter,
 	}
 }

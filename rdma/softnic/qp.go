@@ -11,6 +11,7 @@ import (
 	"github.com/farwire/farwire/internal/uapi"
 	"github.com/farwire/farwire/internal/ud"
 	"github.com/farwire/farwire/rdma/softnic/trace"
+	"github.com/farwire/farwire/rdma/verbs"
 )
 
 // qp is a queue pair: the queues in memory, and the protocol between them and
@@ -47,7 +48,8 @@ type qp struct {
 
 	proto      transport
 	connection *rc.QP // the protocol, if it is one
-	datagrams  *ud.QP // the protocol, if it is that
+	congestion
+	datagrams *ud.QP // the protocol, if it is that
 
 	// Send queue.
 	head         uint16 // block of the next entry to fetch
@@ -218,6 +220,7 @@ func (q *qp) reset() {
 	q.slotNext, q.slotDone = 0, 0
 	q.receiveHead = 0
 	q.doomed = false
+	q.congestion = congestion{}
 	delete(n.flushing, q)
 	n.unschedule(q)
 }
@@ -261,11 +264,19 @@ func (q *qp) serve(now time.Time) (did int) {
 	if q.state == uapi.QPErr && q.flushReceives() > 0 {
 		n.flushWait = 0
 	}
+	if q.owed {
+		q.sendNotice()
+		did++
+	}
+	q.checkRate(now)
 	sent := q.pass(now)
 	did += sent
 	for ; ; sent++ {
 		if sent == burst {
 			n.schedule(q)
+			break
+		}
+		if q.rate != nil && !q.mayPass(now) {
 			break
 		}
 		if n.packet == nil {
@@ -278,7 +289,10 @@ func (q *qp) serve(now time.Time) (did int) {
 		p := n.packet
 		n.packet = nil
 		p.Buf = p.Buf[:size]
-		q.send(p)
+		if q.rate != nil {
+			q.rate.Sent(now, size)
+		}
+		q.sendAs(p, q.way.class)
 		did++
 	}
 	if q.rung && q.sending() && q.hasSlot() {
@@ -290,8 +304,8 @@ func (q *qp) serve(now time.Time) (did int) {
 
 func (q *qp) get() *link.Packet { return link.Get(link.MaxSize) }
 
-// send puts a packet on the link of the queue pair's path.
-func (q *qp) send(p *link.Packet) {
+// sendAs puts a packet on the link of the queue pair's path.
+func (q *qp) sendAs(p *link.Packet, class uint8) {
 	n := q.nic
 	if !n.portUp {
 		n.count.DropPortDown++
@@ -301,7 +315,7 @@ func (q *qp) send(p *link.Packet) {
 	n.count.PacketsSent++
 	n.count.BytesSent += uint64(len(p.Buf))
 	w := &q.way
-	p.Dst, p.SrcPort, p.TClass, p.Global = w.to, w.sourcePort, w.class, w.global
+	p.Dst, p.SrcPort, p.TClass, p.Global = w.to, w.sourcePort, class, w.global
 	w.out.Send(p)
 	n.sent = true
 }
@@ -311,6 +325,14 @@ func (q *qp) arrive(now time.Time, p *link.Packet) {
 	n := q.nic
 	if q.connection != nil && (p.Src != q.way.to || p.Dst != q.way.out.Addr()) {
 		n.count.DropWrongPeer++
+		return
+	}
+	if p.TClass&ecnMask == ecnExperienced && n.cfg.LinkLayer == verbs.LinkEthernet {
+		q.marked(now)
+	}
+	if isNotice(p) {
+		q.noticed(now, p)
+		n.schedule(q)
 		return
 	}
 	packet, err := roce.ParseAs(q.service(), p.Buf)

@@ -185,6 +185,7 @@ func (q *qp) setPath() {
 	q.way.neighbor = n.network.here.at(q.way.to)
 	q.way.sourcePort = flowPort(d.FlowLabel, q.qpn, q.attr.DestQPNum)
 	q.way.class, q.way.global = d.TrafficClass, d.IsGlobal != 0
+	q.setECN()
 }
 
 // setAttributes takes the values that the mask names.

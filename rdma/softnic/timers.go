@@ -40,7 +40,7 @@ func (h *timerHeap) Pop() any {
 // setDeadline sees to it that the heap has an entry no later than the queue
 // pair's deadline.
 func (n *NIC) setDeadline(q *qp) {
-	t, ok := q.proto.Deadline()
+	t, ok := q.wakeAt()
 	switch {
 	case !ok:
 	case q.timer < 0:
@@ -62,7 +62,7 @@ func (n *NIC) unschedule(q *qp) {
 func (n *NIC) expire(now time.Time) (did int) {
 	for len(n.timers) > 0 && !n.timers[0].deadline.After(now) {
 		q := n.timers[0]
-		t, ok := q.proto.Deadline()
+		t, ok := q.wakeAt()
 		switch {
 		case !ok || n.failed:
 			heap.Pop(&n.timers)
