@@ -42,7 +42,7 @@ TEXT ·Ring(SB), NOSPLIT, $0-32
 	SFENCE
 	RET
 
-// func BlueFlame(record *uint32, be uint32, reg, entry *[64]byte, blocks uint32)
+// func BlueFlame(record *uint32, be uint32, reg, entry *[8]uint64, blocks uint32)
 TEXT ·BlueFlame(SB), NOSPLIT, $0-36
 	MOVQ record+0(FP), AX
 	MOVL be+8(FP), BX

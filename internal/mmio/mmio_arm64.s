@@ -54,7 +54,7 @@ TEXT ·Ring(SB), NOSPLIT, $0-32
 	DSB ST
 	RET
 
-// func BlueFlame(record *uint32, be uint32, reg, entry *[64]byte, blocks uint32)
+// func BlueFlame(record *uint32, be uint32, reg, entry *[8]uint64, blocks uint32)
 TEXT ·BlueFlame(SB), NOSPLIT, $0-36
 	MOVD record+0(FP), R0
 	MOVWU be+8(FP), R1

@@ -27,9 +27,9 @@ func Release(record *uint32, be uint32)
 func Ring(record *uint32, be uint32, reg *uint64, doorbell uint64)
 
 // BlueFlame is Ring with an entry in place of the doorbell: it copies blocks of 64
-// bytes, at least one, from entry on to the register's bytes from reg on, in stores of
+// bytes, at least one, from entry on to the register's words from reg on, in stores of
 // ascending addresses: 16 bytes each on amd64 and 8 on arm64, as rdma-core's. Both
-// must have them all, at multiples of 8.
+// must have them all.
 //
 //go:noescape
-func BlueFlame(record *uint32, be uint32, reg, entry *[64]byte, blocks uint32)
+func BlueFlame(record *uint32, be uint32, reg, entry *[8]uint64, blocks uint32)

@@ -27,9 +27,9 @@ func Ring(record *uint32, be uint32, reg *uint64, doorbell uint64) {
 }
 
 // BlueFlame is Ring with an entry in place of the doorbell: it copies blocks of 64
-// bytes, at least one, from entry on to the register's bytes from reg on, in 8-byte
-// stores of ascending addresses. Both must have them all, at multiples of 8.
-func BlueFlame(record *uint32, be uint32, reg, entry *[64]byte, blocks uint32) {
+// bytes, at least one, from entry on to the register's words from reg on, in 8-byte
+// stores of ascending addresses. Both must have them all.
+func BlueFlame(record *uint32, be uint32, reg, entry *[8]uint64, blocks uint32) {
 	atomic.StoreUint32(record, be)
 	to := unsafe.Slice((*uint64)(unsafe.Pointer(reg)), 8*blocks)
 	from := unsafe.Slice((*uint64)(unsafe.Pointer(entry)), 8*blocks)

@@ -42,7 +42,7 @@ func TestBlueFlame(t *testing.T) {
 	}
 }
 
-func block(word *uint64) *[64]byte { return (*[64]byte)(unsafe.Pointer(word)) }
+func block(word *uint64) *[8]uint64 { return (*[8]uint64)(unsafe.Pointer(word)) }
 
 func TestNothingIsAllocated(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(100, func() {

@@ -58,7 +58,18 @@ type Segment struct {
 // stored as they are, they put the segment's bytes in place. The queue pair's number
 // and the units must be in range.
 func CtrlWords(op Opcode, index uint16, qpn uint32, units, flags uint8, imm uint32) (first, second uint64) {
-	return BE64(uint64(index)<<40 | uint64(op)<<32 | uint64(qpn)<<8 | uint64(units)), BE64(uint64(flags)<<32 | uint64(imm))
+	return NewCtrlBase(op, qpn).Words(index, units, flags, imm)
+}
+
+// CtrlBase is what control segments of one operation on one queue pair have in common.
+type CtrlBase uint64
+
+// NewCtrlBase is the CtrlBase of a queue pair, whose number must be in range.
+func NewCtrlBase(op Opcode, qpn uint32) CtrlBase { return CtrlBase(op)<<32 | CtrlBase(qpn)<<8 }
+
+// Words is CtrlWords with the rest of the segment.
+func (c CtrlBase) Words(index uint16, units, flags uint8, imm uint32) (first, second uint64) {
+	return BE64(uint64(index)<<40 | uint64(c) | uint64(units)), BE64(uint64(flags)<<32 | uint64(imm))
 }
 
 // RemoteWords is a remote address segment, as CtrlWords is a control segment.
@@ -121,8 +132,12 @@ func PutInlineHeader(seg []byte, n int) {
 	binary.BigEndian.PutUint32(seg, uint32(n)|inlineFlag)
 }
 
+// InlineWord is what PutInlineHeader writes, and InlineHeader bytes of 0 behind it, as
+// CtrlWords is a control segment.
+func InlineWord(n int) uint64 { return BE64((uint64(n) | inlineFlag) << 32) }
+
 // InlineUnits is the length of an inline segment of n bytes, in units.
-func InlineUnits(n int) int { return (InlineHeader + n + Unit - 1) / Unit }
+func InlineUnits(n int) int { return int(uint(InlineHeader+n+Unit-1) / Unit) }
 
 // PutTerminator writes the segment that ends a receive's list before its stride
 // is full to the first unit of seg.

@@ -16,17 +16,6 @@ type Bounds struct {
 	Atomics         bool
 }
 
-// Plain reports whether e is an entry that most are like and that can be posted: it moves
-// one segment or none. There is more to be looked at in others, which Check does.
-func (b *Bounds) Plain(e *work.Entry) bool {
-	return e.Op-work.Send <= work.Read-work.Send && !e.Solicited && e.Inline == nil && len(e.Locals) == 0 && e.Local.Length <= b.Message
-}
-
-// PlainInline is Plain for entries with inline bytes.
-func (b *Bounds) PlainInline(e *work.Entry) bool {
-	return len(e.Inline) > 0 && len(e.Inline) <= b.Inline && e.Op-work.Send < work.Read-work.Send && !e.Solicited && len(e.Locals) == 0 && e.Local.Length == 0
-}
-
 // Check counts the segments of e that are not empty, and the bytes that it moves.
 // It is the error of an entry that cannot be posted.
 func (b *Bounds) Check(e *work.Entry) (segments int, bytes uint32, err error) {

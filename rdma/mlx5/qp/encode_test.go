@@ -24,12 +24,13 @@ func testSender(t testing.TB, blocks, entries uint32, l Limits) *sender {
 	mem, err := hostmem.Alloc(int(blocks) * 64)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, mem.Free()) })
-	return &sender{ledger: ledger.NewSends(blocks, entries), qpn: 0x1a4, bounds: boundsOf(l), ring: newSendRing(mem.Bytes())}
+	return &sender{ledger: ledger.NewSends(blocks, entries), ctrl: bases(0x1a4), bounds: l.bounds(), ring: newSendRing(mem.Bytes())}
 }
 
-func boundsOf(l Limits) *nic.Bounds {
-	b := l.bounds()
-	return &b
+// postOne is Post.
+func postOne(s *sender, e *Entry) error {
+	_, err := s.post([]Entry{*e}, false)
+	return err
 }
 
 var roomy = Limits{SendSegments: 8, ReadSegments: 4, Inline: 200, Message: 1 << 30, Atomics: true}
@@ -82,7 +83,7 @@ func TestEntryBytes(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			s := testSender(t, 16, 8, roomy)
-			require.NoError(t, s.post(&test.entry))
+			require.NoError(t, postOne(s, &test.entry))
 			want := unhex(t, test.want)
 			require.Equal(t, want, s.ring.bytes[:len(want)])
 			require.Equal(t, make([]byte, len(s.ring.bytes)-len(want)), s.ring.bytes[len(want):], "nothing else was written")
@@ -105,19 +106,19 @@ func TestEntryAtTheRingsEnd(t *testing.T) {
 	}
 	for _, e := range []Entry{inline, segments} {
 		flat := testSender(t, 16, 8, roomy)
-		require.NoError(t, flat.post(&e))
+		require.NoError(t, postOne(flat, &e))
 		blocks := flat.ledger.Block()
 		require.Greater(t, blocks, uint32(1))
 		for short := uint32(1); short < blocks; short++ {
 			s := testSender(t, 8, 8, roomy)
 			nop := Entry{Op: Send}
 			for range 8 - short {
-				require.NoError(t, s.post(&nop))
+				require.NoError(t, postOne(s, &nop))
 			}
 			s.ledger.HandOver()
 			_, ok := s.ledger.Retire(uint16(8 - short - 1))
 			require.True(t, ok)
-			require.NoError(t, s.post(&e))
+			require.NoError(t, postOne(s, &e))
 			got := append(append([]byte(nil), s.ring.bytes[(8-short)*64:]...), s.ring.bytes...)
 			want := append([]byte(nil), flat.ring.bytes[:blocks*64]...)
 			want[2] = byte(8 - short) // the index
@@ -137,8 +138,8 @@ func TestCountersBeyond16Bits(t *testing.T) {
 	s.record = hostmem.Word32(record)
 	s.bell = device.NewBell(verbs.NewPage(mem.Bytes()[:prm.PageSize], nil, nil), 0, 0, 0)
 	for i := range uint32(70_000) {
-		require.NoError(t, s.post(&Entry{Op: Send}))
-		index := binary.BigEndian.Uint32(s.ring.blocks[s.last%16][:]) >> 8
+		require.NoError(t, postOne(s, &Entry{Op: Send}))
+		index := binary.BigEndian.Uint32(s.ring.bytes[s.last%16*64:]) >> 8
 		s.tell()
 		if index != i&0xffff || binary.BigEndian.Uint32(record) != (i+1)&0xffff {
 			t.Fatalf("entry %d has index %d, record %x", i, index, record[:4])
@@ -148,17 +149,35 @@ func TestCountersBeyond16Bits(t *testing.T) {
 	}
 }
 
+// An entry that is refused leaves the doorbell of those that wait as it was.
+func TestRefusedWhileOthersWait(t *testing.T) {
+	good := Entry{Op: Write, ID: 1}
+	for _, first := range []Entry{good, {Op: Send, Inline: []byte{1}}} {
+		s := testSender(t, 16, 8, roomy)
+		require.NoError(t, postOne(s, &good))
+		require.NoError(t, postOne(s, &first))
+		last, units := s.last, s.units
+		require.EqualValues(t, 1, last)
+		for _, bad := range []Entry{{Op: 0}, {Op: Send, Inline: make([]byte, 201)}, {Op: Send, Local: region.Segment{Length: 1<<30 + 1}}} {
+			n, err := s.post([]Entry{bad, good}, false)
+			require.Error(t, err)
+			require.Zero(t, n)
+			require.Equal(t, []uint32{last, units, 2, 2}, []uint32{s.last, s.units, s.waiting, s.ledger.Block()})
+		}
+	}
+}
+
 // Reads may have fewer segments than other entries.
 func TestReadSegments(t *testing.T) {
 	s := testSender(t, 16, 8, Limits{SendSegments: 3, ReadSegments: 1, Message: 100})
 	one := region.Segment{Length: 1}
 	e := Entry{Op: Write, Local: one, Locals: []region.Segment{one, one}}
-	require.NoError(t, s.post(&e))
+	require.NoError(t, postOne(s, &e))
 	require.EqualValues(t, 5, s.units)
 	e.Op = Read
-	require.ErrorIs(t, s.post(&e), ErrSegments)
+	require.ErrorIs(t, postOne(s, &e), ErrSegments)
 	e.Locals = nil
-	require.NoError(t, s.post(&e))
+	require.NoError(t, postOne(s, &e))
 	require.EqualValues(t, 3, s.units)
 }
 
@@ -229,7 +248,7 @@ func BenchmarkPost(b *testing.B) {
 	} {
 		b.Run(bench.name, func(b *testing.B) {
 			s := testSender(b, 256, 64, roomy)
-			p := &Pair{send: sender{ledger: s.ledger, qpn: s.qpn, bounds: s.bounds, ring: s.ring}}
+			p := &Pair{send: sender{ledger: s.ledger, ctrl: s.ctrl, bounds: s.bounds, ring: s.ring}}
 			b.ReportAllocs()
 			for b.Loop() {
 				last := p.send.ledger.Block()

@@ -149,8 +149,9 @@ func (p *Pair) create(handles [2]uint32, g geometry) (err error) {
 func (p *Pair) open(g geometry) {
 	memory := p.mem.Bytes()
 	p.send = sender{
-		err: ErrNotConnected, ledger: p.ledger.Sends, qpn: p.kernel.Number, bounds: &p.bounds,
-		ring: newSendRing(memory[g.receiveBytes():]), record: p.record.Words[prm.RecordSend], bell: p.kernel.Bell,
+		err: ErrNotConnected, ledger: p.ledger.Sends, ctrl: bases(p.kernel.Number), bounds: p.bounds,
+		ring: newSendRing(memory[g.receiveBytes():]), record: p.record.Words[prm.RecordSend],
+		bell: p.kernel.Bell, flame: p.kernel.Bell.Blocks(),
 	}
 	p.receive = receiver{
 		err: ErrNotConnected, ledger: p.ledger.Receives, bounds: p.bounds,
@@ -218,7 +219,7 @@ func (p *Pair) destroy() error {
 // when it returns.
 func (p *Pair) allow(err error) {
 	p.send.mu.Lock()
-	p.send.err = err
+	p.send.err, p.send.free = err, 0
 	p.send.mu.Unlock()
 	p.receive.mu.Lock()
 	p.receive.err, p.receive.free = err, 0

@@ -12,28 +12,27 @@ import (
 type sendRing struct {
 	bytes  []byte
 	units  [][2]uint64
-	words  [][8]uint64 // of blocks
-	blocks [][prm.Block]byte
-	flat   [maxFlame][prm.Block]byte
+	blocks [][8]uint64
+	flat   [maxFlame][8]uint64
 }
 
 func newSendRing(b []byte) sendRing {
-	return sendRing{
-		bytes: b, units: hostmem.Split[[2]uint64](b),
-		words: hostmem.Split[[8]uint64](b), blocks: hostmem.Split[[prm.Block]byte](b),
-	}
+	return sendRing{bytes: b, units: hostmem.Split[[2]uint64](b), blocks: hostmem.Split[[8]uint64](b)}
 }
 
 func (r *sendRing) unit(i uint32) *[2]uint64 { return &r.units[i&uint32(len(r.units)-1)] }
 
-func (r *sendRing) block(i uint32) *[8]uint64 { return &r.words[i&uint32(len(r.words)-1)] }
+func (r *sendRing) block(i uint32) *[8]uint64 { return &r.blocks[i&uint32(len(r.blocks)-1)] }
+
+// blocks is how many blocks an entry of so many units takes.
+func blocks(units uint32) uint32 { return (units + prm.BlockUnits - 1) / prm.BlockUnits }
 
 // maxFlame is the most blocks that a register takes.
 const maxFlame = 4
 
 // entry is the first of an entry's n blocks in a row, at most maxFlame: of a copy, valid
 // until the next call, if some are at the ring's start.
-func (r *sendRing) entry(block, n uint32) *[prm.Block]byte {
+func (r *sendRing) entry(block, n uint32) *[8]uint64 {
 	first := block & uint32(len(r.blocks)-1)
 	if first+n <= uint32(len(r.blocks)) {
 		return &r.blocks[first]

@@ -2,7 +2,9 @@ package qp
 
 import (
 	"sync"
+	"unsafe"
 
+	"github.com/farwire/farwire/internal/mmio"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/rdma/internal/ledger"
 	"github.com/farwire/farwire/rdma/internal/nic"
@@ -13,12 +15,14 @@ import (
 type sender struct {
 	mu     sync.Mutex // guards what follows, but for the poller's part of the ledger
 	err    error      // why nothing may be posted; nil once connected
+	free   uint32     // entries that fit at least; 0 while err is set
 	ledger *ledger.Sends
-	qpn    uint32
-	bounds *nic.Bounds
+	ctrl   [8]prm.CtrlBase // by Op
+	bounds nic.Bounds
 	ring   sendRing
 	record *uint32
 	bell   *device.Bell
+	flame  uint32 // blocks of an entry that may be copied to the bell's register without more; 0 is none
 
 	waiting uint32 // entries posted since the last ring
 	last    uint32 // first block of the last of them
@@ -29,10 +33,7 @@ type sender struct {
 // returns one of this package's errors or region.ErrRange, and has then done
 // nothing. Safe for concurrent use; it does not allocate.
 func (p *Pair) Post(e Entry) error {
-	s := &p.send
-	s.mu.Lock()
-	err := s.post(&e)
-	s.mu.Unlock()
+	_, err := p.send.post((*[1]Entry)(unsafe.Pointer(&e))[:], false)
 	return err
 }
 
@@ -52,79 +53,102 @@ func (p *Pair) Ring() {
 // many calls. It stops at the first that cannot be posted, rings for those before, and
 // returns how many those are and why the next was not posted. Others' entries do not come
 // in between.
-func (p *Pair) Submit(entries []Entry) (n int, err error) {
-	s := &p.send
+func (p *Pair) Submit(entries []Entry) (n int, err error) { return p.send.post(entries, true) }
+
+// post does all of Submit, or, without ring, of Post, for entries as most are: of at most
+// one segment, and without inline bytes. It makes no call before the doorbell, since each
+// costs ten to twenty instructions.
+func (s *sender) post(entries []Entry, ring bool) (n int, err error) {
+	if len(entries) == 1 && entries[0].Inline != nil {
+		return s.postInline(entries, ring)
+	}
 	s.mu.Lock()
-	for n < len(entries) {
-		if err = s.post(&entries[n]); err != nil {
+	var w *[8]uint64 // of the last entry: its block
+	block, units := uint32(0), uint32(0)
+	for uint(n) < uint(len(entries)) { // as numbers without sign, so that n is seen to be an index
+		e := &entries[n]
+		op, bytes := e.Op, e.Local.Length
+		if s.free == 0 || op == 0 || op > Read || e.Inline != nil || len(e.Locals) > 0 ||
+			bytes > s.bounds.Message || e.Solicited || e.Fence {
 			break
 		}
+		l := s.ledger
+		block, units = l.Block(), 1
+		w = s.ring.block(block)
+		data := (*[2]uint64)(w[2:])
+		if hasRemote(op) {
+			data[0], data[1] = prm.RemoteWords(e.Remote.Addr, e.Remote.RKey)
+			data, units = (*[2]uint64)(w[4:]), 2
+		}
+		if bytes > 0 {
+			data[0], data[1] = prm.DataWords(e.Local.Addr, e.Local.LKey, bytes)
+			units++
+		}
+		w[0], w[1] = s.ctrl[op].Words(uint16(block), uint8(units), signaled(e), e.Imm&immediate[op])
+		l.Open(ledger.Entry{ID: e.ID, Op: uint8(op)}, 1)
+		s.free--
 		n++
 	}
-	if s.waiting > 0 && s.err == nil {
+	if n == 1 && len(entries) == 1 && ring && s.waiting == 0 && units > 1 && s.flame > 0 { // as tell
+		s.ledger.HandOver()
+		mmio.BlueFlame(s.record, prm.BE32((block+1)&0xffff), s.bell.Turn(), w, 1)
+		s.mu.Unlock()
+		return n, nil
+	}
+	if n > 0 {
+		s.waiting += uint32(n)
+		s.last, s.units = block, units
+	}
+	if n < len(entries) {
+		n, err = s.rest(entries, n, ring)
+	} else if ring && s.waiting > 0 && s.err == nil {
 		s.tell()
 	}
 	s.mu.Unlock()
 	return n, err
 }
 
-// post encodes e at the end of the ring. The control segment comes last: it says how
-// long the entry is.
-func (s *sender) post(e *Entry) error {
+// rest posts any entries from the one after n, and does the rest of post.
+func (s *sender) rest(entries []Entry, n int, ring bool) (int, error) {
+	var err error
+	for ; n < len(entries); n++ {
+		e := &entries[n]
+		block := s.ledger.Block()
+		_, units := s.inline(e)
+		if units == 0 {
+			if err = s.allowed(e); err != nil {
+				break
+			}
+			units = s.write(block, e)
+		}
+		s.last, s.units = block, units
+		s.waiting++
+	}
+	if ring && s.waiting > 0 && s.err == nil {
+		s.tell()
+	}
+	return n, err
+}
+
+// allowed is why e may not be posted.
+func (s *sender) allowed(e *Entry) error {
 	if s.err != nil {
 		return s.err
 	}
-	if s.ledger.Room() == 0 {
-		return s.full(e)
-	}
-	block, units := s.ledger.Block(), uint32(1)
-	w := s.ring.block(block)
-	switch plain := s.bounds.Plain(e); {
-	case plain && hasRemote(e.Op): // what is plain fits a block
-		w[2], w[3] = prm.RemoteWords(e.Remote.Addr, e.Remote.RKey)
-		units = 2
-		if d := &e.Local; d.Length > 0 {
-			w[4], w[5] = prm.DataWords(d.Addr, d.LKey, d.Length)
-			units = 3
-		}
-	case plain:
-		if d := &e.Local; d.Length > 0 {
-			w[2], w[3] = prm.DataWords(d.Addr, d.LKey, d.Length)
-			units = 2
-		}
-	case s.bounds.PlainInline(e):
-		if hasRemote(e.Op) {
-			w[2], w[3] = prm.RemoteWords(e.Remote.Addr, e.Remote.RKey)
-			units = 2
-		}
-		units += s.ring.putInline(block*prm.BlockUnits+units, e.Inline)
-	default:
-		var err error
-		if units, err = s.write(block, e); err != nil {
-			return err
-		}
-	}
-	w[0], w[1] = prm.CtrlWords(opcodes[e.Op&7], uint16(block), s.qpn, uint8(units), flags(e), imm(e))
-	s.last, s.units = block, units
-	s.ledger.Open(ledger.Entry{ID: e.ID, Op: uint8(e.Op)}, (units+prm.BlockUnits-1)/prm.BlockUnits)
-	s.waiting++
-	return nil
-}
-
-// full is why e is not posted to a ring without room.
-func (s *sender) full(e *Entry) error {
 	if _, _, err := s.bounds.Check(e); err != nil {
 		return err
 	}
-	return ErrRoom
+	if s.free == 0 {
+		s.free = s.ledger.Room()
+	}
+	if s.free == 0 {
+		return ErrRoom
+	}
+	return nil
 }
 
-// write encodes what follows the control segment of any entry, if it may be posted, and
-// returns the entry's units.
-func (s *sender) write(block uint32, e *Entry) (units uint32, err error) {
-	if _, _, err := s.bounds.Check(e); err != nil {
-		return 0, err
-	}
+// write encodes any entry, which may be posted, and returns its units.
+func (s *sender) write(block uint32, e *Entry) (units uint32) {
 	start, ring := block*prm.BlockUnits, &s.ring
 	end := start + 1
 	if hasRemote(e.Op) {
@@ -140,19 +164,28 @@ func (s *sender) write(block uint32, e *Entry) (units uint32, err error) {
 	default:
 		end = ring.putData(end, e.Local, e.Locals)
 	}
-	return end - start, nil
+	units = end - start
+	ctrl := ring.unit(start)
+	ctrl[0], ctrl[1] = s.ctrl[e.Op&7].Words(uint16(block), uint8(units), flags(e), e.Imm&immediate[e.Op&7])
+	s.ledger.Open(ledger.Entry{ID: e.ID, Op: uint8(e.Op)}, blocks(units))
+	s.free--
+	return units
 }
 
 // tell rings the doorbell for the entries that wait. A single entry that fits a
 // register goes with it (BlueFlame), which saves the NIC from fetching it.
 func (s *sender) tell() {
 	s.ledger.HandOver()
-	counter := prm.BE32(s.ledger.Block() & 0xffff)
-	if s.waiting == 1 && s.units > 1 && s.units*prm.Unit <= s.bell.Copies() {
-		n := (s.units + prm.BlockUnits - 1) / prm.BlockUnits
+	counter, n := prm.BE32(s.ledger.Block()&0xffff), blocks(s.units)
+	single := s.waiting == 1 && s.units > 1
+	s.waiting = 0
+	if single && n <= s.flame {
+		mmio.BlueFlame(s.record, counter, s.bell.Turn(), s.ring.entry(s.last, n), n)
+		return
+	}
+	if single && n*prm.Block <= s.bell.Copies() {
 		s.bell.Copy(s.record, counter, s.ring.entry(s.last, n), n)
 	} else {
 		s.bell.Ring(s.record, counter, s.ring.block(s.last)[0])
 	}
-	s.waiting = 0
 }

@@ -6,7 +6,7 @@ import "github.com/farwire/farwire/internal/mmio"
 var (
 	record   uint32
 	register uint64
-	block    [64]byte
+	block    [8]uint64
 )
 
 func main() {

@@ -22,10 +22,9 @@ type Bell struct {
 	pooled bool   // goes back when its queue pair is destroyed
 }
 
-// half is one half of a register.
+// half is one half of a register, in blocks. The doorbell is the first word.
 type half struct {
-	word   *uint64
-	blocks [][prm.Block]byte
+	blocks [][8]uint64
 	offset int // in the page
 }
 
@@ -38,7 +37,7 @@ func NewBell(page *verbs.Page, base, reg, size int) *Bell {
 	for i := range b.halves {
 		offset := base + prm.SendRegister + reg*size + i*size/2
 		mem := page.Mem[offset:]
-		b.halves[i] = half{hostmem.Word64(mem), hostmem.Split[[prm.Block]byte](mem), offset}
+		b.halves[i] = half{hostmem.Split[[8]uint64](mem), offset}
 	}
 	return b
 }
@@ -54,7 +53,7 @@ func (b *Bell) Ring(record *uint32, be uint32, doorbell uint64) {
 		b.mu.Lock()
 	}
 	h := b.turn()
-	mmio.Ring(record, be, h.word, doorbell)
+	mmio.Ring(record, be, &h.blocks[0][0], doorbell)
 	if b.wake != nil {
 		b.wake(h.offset)
 	}
@@ -65,7 +64,7 @@ func (b *Bell) Ring(record *uint32, be uint32, doorbell uint64) {
 
 // Copy is Ring with a whole entry, no longer than Copies: the n blocks in a row, at least
 // one, of which entry is the first.
-func (b *Bell) Copy(record *uint32, be uint32, entry *[prm.Block]byte, n uint32) {
+func (b *Bell) Copy(record *uint32, be uint32, entry *[8]uint64, n uint32) {
 	if b.mu != nil {
 		b.mu.Lock()
 	}
@@ -79,6 +78,19 @@ func (b *Bell) Copy(record *uint32, be uint32, entry *[prm.Block]byte, n uint32)
 		b.mu.Unlock()
 	}
 }
+
+// Blocks is the length of the longest entry, in blocks, that needs nothing but to be
+// copied to what Turn gives. It is 0 if the register takes none, if it is shared, or if
+// there is a software NIC to be told.
+func (b *Bell) Blocks() uint32 {
+	if b.mu != nil || b.wake != nil {
+		return 0
+	}
+	return b.copies / prm.Block
+}
+
+// Turn is the place for the next entry that is no longer than Blocks.
+func (b *Bell) Turn() *[8]uint64 { return &b.turn().blocks[0] }
 
 // turn is the half to be rung.
 func (b *Bell) turn() *half {

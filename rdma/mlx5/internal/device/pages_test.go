@@ -51,7 +51,7 @@ func TestStaticRegisters(t *testing.T) {
 
 				page, base := n/2/perPage, n/2%perPage*4096
 				require.Equal(t, base+0x800+n%2*size, b.halves[0].offset)
-				require.Same(t, &p.byPage[page].Mem[b.halves[0].offset], &b.halves[0].blocks[0][0])
+				require.Same(t, hostmem.Word64(p.byPage[page].Mem[b.halves[0].offset:]), &b.halves[0].blocks[0][0])
 				if n == 0 || size == 0 {
 					require.Equal(t, b.halves[0].offset, b.halves[1].offset, "no halves")
 					require.Zero(t, b.Copies())
@@ -91,7 +91,7 @@ func TestBellCopy(t *testing.T) {
 	for i := range ring {
 		ring[i] = byte(i)
 	}
-	blocks := hostmem.Split[[prm.Block]byte](ring)
+	blocks := hostmem.Split[[8]uint64](ring)
 	b := NewBell(verbs.NewPage(mem, nil, nil), 0, 0, 512)
 	b.Copy(hostmem.Word32(record), prm.BE32(7), &blocks[1], 2)
 	require.Equal(t, ring[64:192], mem[0x800:0x880])
@@ -108,7 +108,7 @@ func TestSharedBell(t *testing.T) {
 	p := staticPages(t, 512, 1)
 	b, err := p.assigned(1)
 	require.NoError(t, err)
-	ring := hostmem.Split[[prm.Block]byte](memory(t, 64))
+	ring := hostmem.Split[[8]uint64](memory(t, 64))
 	var wg sync.WaitGroup
 	for range 4 {
 		record := memory(t, 64)
@@ -217,7 +217,7 @@ func TestRecords(t *testing.T) {
 // BenchmarkRing is a doorbell on memory that is not a device's.
 func BenchmarkRing(b *testing.B) {
 	bell := NewBell(verbs.NewPage(memory(b, prm.PageSize), nil, nil), 0, 0, 512)
-	record, ring := hostmem.Word32(memory(b, 64)), hostmem.Split[[prm.Block]byte](memory(b, 4096))
+	record, ring := hostmem.Word32(memory(b, 64)), hostmem.Split[[8]uint64](memory(b, 4096))
 	b.Run("doorbell", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
