@@ -60,6 +60,8 @@ func (c *Conn) writeNext(w io.Writer) (n int, err error) {
 		return 0, c.opError("writeto", err)
 	}
 	defer func() { // also if w panics
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		s.start += n
 		c.giveBack(s)
 	}()
@@ -110,9 +112,8 @@ func (c *Conn) borrow() (span, error) {
 	return c.in.arrived.pop(), nil
 }
 
+// giveBack ends the use of a borrowed message. Called with mu held.
 func (c *Conn) giveBack(s span) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	c.keep(s)
 	c.flush()
 	c.settle()
@@ -122,6 +123,7 @@ func (c *Conn) giveBack(s span) {
 // copy copies between a buffer and a caller's slice. Called with a seat and mu held;
 // mu is given up for a long copy, so neither slice may be in a list meanwhile.
 func (c *Conn) copy(dst, src []byte) int {
+	c.stats.BytesCopied += uint64(min(len(dst), len(src)))
 	if min(len(dst), len(src)) <= copyLocked {
 		return copy(dst, src)
 	}

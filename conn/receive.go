@@ -4,6 +4,7 @@ package conn
 type incoming struct {
 	bufs    []Buffer
 	posted  []bool
+	turns   []uint64 // how often each was given back by a borrower
 	arrived fifo[span]
 	stopped bool // the bytes are not wanted any more
 }
@@ -14,7 +15,7 @@ type span struct {
 }
 
 func newIncoming(bufs []Buffer) incoming {
-	in := incoming{bufs: bufs, posted: make([]bool, len(bufs)), arrived: newFIFO[span](len(bufs))}
+	in := incoming{bufs: bufs, posted: make([]bool, len(bufs)), turns: make([]uint64, len(bufs)), arrived: newFIFO[span](len(bufs))}
 	for i := range in.posted {
 		in.posted[i] = true
 	}

@@ -1,18 +1,19 @@
 package conn
 
 // outgoing is the send side. A buffer is free, or the tail that Write fills, or
-// ready to be posted, or posted, or reserved by ReadFrom.
+// ready to be posted, or posted, or reserved.
 type outgoing struct {
 	bufs     []Buffer
-	fill     []int  // bytes in each
-	posted   []bool // given to the queue
-	size     int    // bytes of one message
+	fill     []int    // bytes in each
+	posted   []bool   // given to the queue
+	turns    []uint64 // how often each was given back by one who had reserved it
+	size     int      // bytes of one message
 	free     fifo[int]
 	ready    fifo[int]
 	tail     int  // none if negative; never empty, but while it is being filled
 	corked   bool // WriteBuffers has more for the tail
 	filling  bool // bytes are being copied into the tail: it must not be posted
-	reserved bool // ReadFrom has one buffer
+	reserved int  // buffers that ReadFrom and Reserve have
 	refused  bool // a Write has met a peer that stopped reading
 
 	inFlight int  // data messages posted and not completed
@@ -33,6 +34,7 @@ func newOutgoing(bufs []Buffer, peerSize int) outgoing {
 		bufs:   bufs,
 		fill:   make([]int, len(bufs)),
 		posted: make([]bool, len(bufs)),
+		turns:  make([]uint64, len(bufs)),
 		size:   peerSize,
 		free:   newFIFO[int](len(bufs)),
 		ready:  newFIFO[int](len(bufs)),

@@ -6,6 +6,7 @@ type Stats struct {
 	MessagesReceived uint64
 	BytesSent        uint64 // taken from the caller
 	BytesReceived    uint64 // arrived from the peer
+	BytesCopied      uint64 // between the memory of callers and buffers, or from buffer to buffer
 	Controls         uint64 // control messages sent
 	Probes           uint64 // messages sent only to see whether the peer is there
 	Coalesced        uint64 // writes that joined a message with bytes of earlier ones

@@ -161,11 +161,11 @@ func (c *Conn) reserve() (i int, ok bool, err error) {
 		if err := c.writable(); err != nil {
 			return 0, false, err
 		}
-		if c.out.reserved || len(c.out.bufs) < 2 {
+		if c.out.reserved >= len(c.out.bufs)-1 {
 			return 0, false, nil
 		}
 		if c.out.free.len() > 0 {
-			c.out.reserved = true
+			c.out.reserved++
 			c.pins++
 			return c.out.free.pop(), true, nil
 		}
@@ -196,13 +196,13 @@ func (c *Conn) commit(i, n int) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.unpin()
-	c.out.reserved = false
+	c.out.reserved--
 	if err := c.writable(); err != nil || n == 0 {
 		c.out.free.push(i)
 		return err
 	}
 	if c.out.tail >= 0 && c.out.fill[c.out.tail]+n <= c.out.size {
-		copy(c.out.room(), c.out.bufs[i].Bytes[:n])
+		c.stats.BytesCopied += uint64(copy(c.out.room(), c.out.bufs[i].Bytes[:n]))
 		c.out.free.push(i)
 	} else {
 		if c.out.tail >= 0 {
@@ -214,4 +214,13 @@ func (c *Conn) commit(i, n int) error {
 	c.flush()
 	c.settle()
 	return nil
+}
+
+// unreserve gives a reserved buffer back. A Write may be waiting for it. Called with mu
+// held.
+func (c *Conn) unreserve(i int) {
+	c.out.reserved--
+	c.out.free.push(i)
+	c.wr.signal()
+	c.unpin()
 }

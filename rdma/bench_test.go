@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/farwire/farwire/conn"
 	"github.com/farwire/farwire/rdma/softnic"
 )
 
@@ -89,6 +90,32 @@ func BenchmarkStream(b *testing.B) {
 			<-drained
 		})
 	}
+}
+
+// BenchmarkStreamLent is BenchmarkStream of the ends that fill and look at registered
+// memory themselves: neither copies.
+func BenchmarkStreamLent(b *testing.B) {
+	client, server := inMemory(b, softnic.Config{}).pair(b)
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for {
+			r, err := server.Borrow()
+			if err != nil {
+				return
+			}
+			r.Release()
+		}
+	}()
+	b.ReportAllocs()
+	b.SetBytes(conn.DefaultSize)
+	for b.Loop() {
+		s, err := client.Reserve()
+		require.NoError(b, err)
+		require.NoError(b, s.Send(len(s.Bytes())))
+	}
+	client.Close()
+	<-drained
 }
 
 // BenchmarkHTTP is one small request on a connection that is kept.
