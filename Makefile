@@ -47,6 +47,11 @@ vm:
 	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS)
 	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -run TestKernelDrivers ./internal/connectx
 
+# With which kernels' RoCE the software NIC was seen to work: the table of docs/wire.md.
+.PHONY: interop-table
+interop-table:
+	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS) -matrix -test '^TestKernel[^D]' ./internal/wire ./cmd/farwire
+
 # Connections over Soft-RoCE beside perftest, rsockets and TCP, on the newest kernel.
 .PHONY: vm-table
 vm-table:

@@ -37,8 +37,16 @@ func (p *Process) loop() {
 			}
 			return
 		}
-		if fds[1].Revents != 0 || fds[0].Revents&unix.POLLIN == 0 {
+		switch got := fds[0].Revents; {
+		case fds[1].Revents != 0:
 			return
+		case got&unix.POLLIN != 0:
+		case got&(unix.POLLHUP|unix.POLLNVAL) != 0:
+			return
+		default:
+			// POLLERR: a signal interrupted the kernel's look at the listener, which is
+			// whole (seccomp_notify_poll of Linux kernel/seccomp.c).
+			continue
 		}
 		n, err := p.listener.receive()
 		if err != nil {

@@ -18,8 +18,8 @@ import (
 // eachWay runs a test with the software NIC as the requester and the kernel as the
 // responder, and the other way round.
 func eachWay(t *testing.T, n network, c softnic.Config, bytes int, play func(t *testing.T, from, to *end)) {
-	c.Addr = n.soft
-	soft, kernel := softEnd(t, c, bytes), kernelEnd(t, n.kernel, bytes)
+	c.Addr = n.Soft
+	soft, kernel := softEnd(t, c, bytes), kernelEnd(t, n.Kernel, bytes)
 	t.Run("to the kernel", func(t *testing.T) { play(t, soft, kernel) })
 	t.Run("from the kernel", func(t *testing.T) { play(t, kernel, soft) })
 }

@@ -78,7 +78,7 @@ func TestKernelPingpong(t *testing.T) {
 	for name, n := range networks {
 		t.Run(name, func(t *testing.T) {
 			const rounds, size = 50, 5000
-			soft, kernel := softEnd(t, softnic.Config{Addr: n.soft}, 2*size), kernelEnd(t, n.kernel, 4096)
+			soft, kernel := softEnd(t, softnic.Config{Addr: n.Soft}, 2*size), kernelEnd(t, n.Kernel, 4096)
 			c, end := serve(t, "ibv_rc_pingpong", "-d", device, "-g", gidIndex(t, kernel), "-m", "1024",
 				"-n", fmt.Sprint(rounds), "-s", fmt.Sprint(size), "-c")
 			a := soft.pair()
@@ -130,7 +130,7 @@ func TestKernelPerftest(t *testing.T) {
 		"ib_send_bw": work.Send, "ib_write_bw": work.Write, "ib_read_bw": work.Read, "ib_atomic_bw": work.FetchAdd,
 	} {
 		t.Run(program, func(t *testing.T) {
-			soft, kernel := softEnd(t, softnic.Config{Addr: n.soft}, size), kernelEnd(t, n.kernel, 4096)
+			soft, kernel := softEnd(t, softnic.Config{Addr: n.Soft}, size), kernelEnd(t, n.Kernel, 4096)
 			args := []string{program, "-d", device, "-x", gidIndex(t, kernel), "-F", "-n", fmt.Sprint(rounds), "-m", "1024"}
 			bytes := size
 			if op == work.FetchAdd {
@@ -190,7 +190,7 @@ func TestKernelDial(t *testing.T) {
 		return
 	}
 	lay(t)
-	kernelEnd(t, networks["IPv4"].kernel, 4096) // is ready
+	kernelEnd(t, networks["IPv4"].Kernel, 4096) // is ready
 	lc := rdma.ListenConfig{Config: rdma.Config{Device: device}}
 	ln, err := lc.Listen(t.Context(), "rdma", "10.11.0.1:0")
 	require.NoError(t, err)

@@ -4,9 +4,7 @@ import (
 	"context"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
+	"github.com/farwire/farwire/internal/vmtest/cable"
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/cq"
 	"github.com/farwire/farwire/rdma/mlx5/qp"
@@ -29,58 +28,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // waitTime is how long a condition may take in an emulated machine.
 const waitTime = time.Minute
 
-// The kernel's device is on one interface. The other is in a network namespace of its
-// own with the software NIC, because the kernel has port 4791 of the first namespace.
 const (
-	device    = "rxew"
-	namespace = "far"
+	device    = cable.Device
+	namespace = cable.Namespace
 )
 
-// network is the addresses of both ends.
-type network struct{ kernel, soft netip.Addr }
+type network = cable.Network
 
-var networks = map[string]network{
-	"IPv4": {netip.MustParseAddr("10.11.0.1"), netip.MustParseAddr("10.11.0.2")},
-	"IPv6": {netip.MustParseAddr("fd00:11::1"), netip.MustParseAddr("fd00:11::2")},
-}
+var networks = cable.Networks
 
-// lay lays the cable, in a machine that may be changed.
 func lay(t *testing.T) {
 	t.Helper()
-	if os.Getenv("FARWIRE_RXE") == "" {
-		t.Skip("FARWIRE_RXE is not set: make vm")
-	}
-	t.Cleanup(func() {
-		for _, line := range []string{"rdma link delete " + device, "ip link delete w0", "ip netns delete " + namespace} {
-			command(t, line)
-		}
-	})
-	for _, line := range []string{
-		"ip netns add " + namespace,
-		"ip link add w0 address 02:00:00:00:0b:01 mtu 9000 type veth peer name w1 address 02:00:00:00:0b:02 mtu 9000 netns " + namespace,
-		"ip addr add 10.11.0.1/24 dev w0",
-		"ip addr add fd00:11::1/64 dev w0 nodad",
-		"ip link set w0 up",
-		"ip -n far addr add 10.11.0.2/24 dev w1",
-		"ip -n far addr add fd00:11::2/64 dev w1 nodad",
-		"ip -n far link set w1 up",
-		"ip -n far link set lo up",
-		// The kernel asks for its peer for one second, and early questions on a new link can be lost.
-		"ip neigh replace 10.11.0.2 lladdr 02:00:00:00:0b:02 dev w0 nud permanent",
-		"ip neigh replace fd00:11::2 lladdr 02:00:00:00:0b:02 dev w0 nud permanent",
-		"ip -n far neigh replace 10.11.0.1 lladdr 02:00:00:00:0b:01 dev w1 nud permanent",
-		"ip -n far neigh replace fd00:11::1 lladdr 02:00:00:00:0b:01 dev w1 nud permanent",
-		"rdma link add " + device + " type rxe netdev w0",
-	} {
-		command(t, line)
-	}
-}
-
-func command(t *testing.T, line string) {
-	t.Helper()
-	f := strings.Fields(line)
-	out, err := exec.Command(f[0], f[1:]...).CombinedOutput()
-	require.NoError(t, err, "%s: %s", line, out)
+	cable.Lay(t)
 }
 
 // inNamespace runs f in the other namespace.

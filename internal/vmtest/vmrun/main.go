@@ -36,6 +36,8 @@ type options struct {
 	setup   string
 	timeout time.Duration
 	verbose bool
+	table   bool
+	matrix  matrix
 	need    bool
 	config  vmtest.Config
 }
@@ -48,6 +50,7 @@ func parse(args []string) (*options, []string, error) {
 	f.StringVar(&o.setup, "setup", "", "shell script that sets the machine up, instead of the one that makes rxe0")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "what a job may take")
 	f.BoolVar(&o.verbose, "v", false, "show the output of jobs that succeed too")
+	f.BoolVar(&o.table, "matrix", false, "print at the end how each test ended on each kernel")
 	f.BoolVar(&o.need, "need", os.Getenv("FARWIRE_NEED_VM") != "", "fail, rather than skip, where virtual machines cannot be had")
 	f.StringVar(&o.config.QEMU, "qemu", "", "QEMU's program (default qemu-system-x86_64)")
 	f.IntVar(&o.config.CPUs, "cpus", 0, "processors of the machine (default 2)")
@@ -84,6 +87,9 @@ func run(ctx context.Context, args []string) error {
 	for _, k := range kernels {
 		failed = errors.Join(failed, o.runOn(ctx, k))
 	}
+	if o.table {
+		o.matrix.print(os.Stdout)
+	}
 	return failed
 }
 
@@ -104,6 +110,7 @@ func (o *options) runOn(ctx context.Context, k vmtest.Kernel) error {
 	results, err := vmtest.Run(ctx, cfg)
 	judge(results)
 	bad := o.print(os.Stdout, results)
+	o.matrix.add(cfg.Kernel.Version, results)
 	if err == nil && bad > 0 {
 		err = fmt.Errorf("kernel %s: %d of %d jobs failed", k.Name, bad, len(results))
 	}

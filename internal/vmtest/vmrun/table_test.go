@@ -63,3 +63,18 @@ func TestArguments(t *testing.T) {
 	require.ErrorContains(t, run(t.Context(), []string{"-need", "-qemu", "no-such-emulator"}), "no-such-emulator")
 	require.NoError(t, run(t.Context(), []string{"-need=false", "-qemu", "no-such-emulator"}), "skipped")
 }
+
+func TestMatrix(t *testing.T) {
+	t.Parallel()
+	var m matrix
+	m.add("6.1", []vmtest.Result{{Output: []byte("--- PASS: TestKernelA (0.1s)\n    --- PASS: TestKernelA/to_it (0s)\n        --- PASS: TestKernelA/to_it/x\n--- SKIP: TestKernelB\n")}})
+	m.add("7", []vmtest.Result{{Output: []byte("--- FAIL: TestKernelA\n    --- FAIL: TestKernelA/to_it\n    --- PASS: TestKernelA/from_it\n")}})
+	var b bytes.Buffer
+	m.print(&b)
+	require.Equal(t, `| test       | 6.1  | 7    |
+|---         |---   |---   |
+| A/to_it    | yes  | NO   |
+| B          | -    | ?    |
+| A/from_it  | ?    | yes  |
+`, b.String())
+}
