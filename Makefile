@@ -50,7 +50,7 @@ vm:
 # With which kernels' RoCE the software NIC was seen to work: the table of docs/wire.md.
 .PHONY: interop-table
 interop-table:
-	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS) -matrix -test '^TestKernel[^D]' ./internal/wire ./cmd/farwire
+	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS) -matrix -test '^TestKernel([^D]|Dial)' ./internal/wire ./cmd/farwire
 
 # Connections over Soft-RoCE beside perftest, rsockets and TCP, on the newest kernel.
 .PHONY: vm-table

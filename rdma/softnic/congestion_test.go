@@ -130,7 +130,9 @@ func fakePeer(t *testing.T) (r *raw, q *rawQP, l link.Link, heard func() [][]byt
 }
 
 // A notification, byte by byte; and what is none.
-func TestNotice(t *testing.T) {
+func TestNotice(t *testing.T) { synctest.Test(t, testNotice) } // no time passes
+
+func testNotice(t *testing.T) {
 	r, q, l, heard := fakePeer(t)
 	send := func(class uint8, b []byte) {
 		p := l.Get(len(b))

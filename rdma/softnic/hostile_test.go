@@ -123,7 +123,9 @@ func (h *hostile) connect(i int) {
 	v.posted, v.received = 0, 0
 	v.storeRecord(prm.RecordSend, 0)
 	v.storeRecord(prm.RecordReceive, 0)
+	v.mu.Lock()
 	v.next, v.asked, v.length = hostilePSN, hostilePSN, 0
+	v.mu.Unlock()
 	steps := v.toDatagrams()
 	if v.kind != uapi.QPTypeUD {
 		init, rtr, rts := v.toInit(), v.toRTR(v.rawQP), v.toRTS()
@@ -276,9 +278,11 @@ func (h *hostile) act() {
 	case a < 12:
 		b := h.request(v)
 		h.send(h.peer, b)
+		v.mu.Lock()
 		if roce.BTH(b).DestQP() == v.qpn && roce.BTH(b).PSN() == v.next&0xffffff {
 			v.next++
 		}
+		v.mu.Unlock()
 	case a < 18:
 		h.send(h.peer, h.response(v))
 	case a < 20:
