@@ -48,3 +48,22 @@ func TestReadmeReferences(t *testing.T) {
 		}
 	}
 }
+
+// The tests that docs/testing.md names are there.
+func TestDocsTestsExist(t *testing.T) {
+	page, err := os.ReadFile("docs/testing.md")
+	require.NoError(t, err)
+	named := regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)\\w+)`").FindAllStringSubmatch(string(page), -1)
+	require.Greater(t, len(named), 50)
+	for _, m := range named {
+		files, err := filepath.Glob(m[1] + "/*_test.go")
+		require.NoError(t, err)
+		found := false
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			require.NoError(t, err)
+			found = found || strings.Contains(string(text), "\nfunc "+m[2]+"(")
+		}
+		require.True(t, found, "%s has no %s", m[1], m[2])
+	}
+}

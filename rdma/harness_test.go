@@ -34,6 +34,8 @@ type machine struct {
 	*ports
 	mu   sync.Mutex
 	nics []*softnic.NIC
+
+	strangers bool // peers that keep to no protocol may find no receive
 }
 
 // machines are those of the tests that run, by their ports.
@@ -63,7 +65,7 @@ func newMachine(t testing.TB, config softnic.Config) *machine {
 		m.settle(t)
 		for _, nic := range m.nics {
 			c := nic.Counters()
-			require.Zero(t, c.RNRNaksSent, "a message found no receive")
+			require.True(t, m.strangers || c.RNRNaksSent == 0, "a message found no receive")
 			require.Zero(t, c.Overruns, "a completion queue overran")
 			require.Zero(t, c.BadDoorbells, "a doorbell made no sense")
 			require.Zero(t, c.Contexts+c.UARs+c.PDs+c.MRs+c.CQs+c.QPs+c.EventFiles, "objects left: %+v", c)

@@ -29,6 +29,10 @@ func play(role string) {
 		}
 		return
 	}
+	if address, ok := strings.CutPrefix(role, "clients "); ok {
+		clients(address)
+		return
+	}
 	listen, network := Listen, "rdma"
 	role, tcp := strings.CutPrefix(role, "tcp ")
 	if tcp {
@@ -46,6 +50,20 @@ func play(role string) {
 		"silent": func(c net.Conn) { io.ReadFull(c, make([]byte, 1)); select {} },
 	}[role])
 	io.Copy(io.Discard, os.Stdin)
+}
+
+// clients are 100 connections to one server that write until the process is killed.
+func clients(address string) {
+	for range 100 {
+		c, err := Dial("rdma", address)
+		if err != nil {
+			fmt.Println("error", err)
+			os.Exit(1)
+		}
+		go io.Copy(c, unevenly([32]byte{}, 1<<40))
+	}
+	fmt.Println("ready")
+	select {}
 }
 
 // process is another process with a server in it.
