@@ -46,7 +46,12 @@ KERNELS ?= all
 vm:
 	FARWIRE_TEST_VM=1 $(GO) test -count=1 -run TestMachine ./internal/vmtest
 	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS)
-	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -run TestKernelDrivers ./internal/connectx
+
+# The driver's tests on the kernel's own mlx5 driver, whose card is farwire vm-nic.
+.PHONY: vm-mlx5
+vm-mlx5:
+	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -timeout 30m -run TestKernelDrivers ./internal/connectx
+	$(GO) run ./internal/vmtest/vmrun -nic ib -kernels $(KERNELS)
 
 # With which kernels' RoCE the software NIC was seen to work: the table of docs/wire.md.
 .PHONY: interop-table

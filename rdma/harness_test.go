@@ -2,6 +2,7 @@ package rdma
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"net"
 	"os"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/farwire/farwire/conn"
 	"github.com/farwire/farwire/internal/hostmem"
+	"github.com/farwire/farwire/rdma/mlx5"
+	"github.com/farwire/farwire/rdma/mlx5/region"
 	"github.com/farwire/farwire/rdma/softnic"
 )
 
@@ -139,13 +142,22 @@ func overUDP(t testing.TB, c softnic.Config) link {
 	return link{Config{ports: newMachine(t, a).ports}, Config{ports: newMachine(t, b).ports}}
 }
 
-// rxeEnv names a Soft-RoCE device that tests may use, where there is one: make vm.
-const rxeEnv = "FARWIRE_RXE"
+// These name a device of the kernel's that tests may use, where there is one: of Soft-RoCE
+// (make vm), or of the mlx5 driver (make vm-mlx5).
+const (
+	rxeEnv  = "FARWIRE_RXE"
+	mlx5Env = "FARWIRE_MLX5"
+)
 
-// overRXE is a Soft-RoCE device that talks to itself, opened once for each end. No message
-// may meet an end without a receive, and nothing be left in the kernel.
-func overRXE(t testing.TB, _ softnic.Config) link {
-	name := os.Getenv(rxeEnv)
+// kernelDevice is the name of that device; empty if there is none.
+func kernelDevice() string { return cmp.Or(os.Getenv(rxeEnv), os.Getenv(mlx5Env)) }
+
+// overKernel is a device of the kernel's that talks to itself, opened once for each end. No
+// message may meet an end without a receive, as far as the device counts that, and nothing
+// be left in the kernel.
+func overKernel(t testing.TB, _ softnic.Config) link {
+	name := kernelDevice()
+	firstUse.Do(func() { registerOnce(t, name) })
 	notReady, kept := rnrCount(t, name), kernelResources(t)
 	t.Cleanup(func() {
 		require.Equal(t, notReady, rnrCount(t, name), "a message found no receive")
@@ -158,8 +170,29 @@ func overRXE(t testing.TB, _ softnic.Config) link {
 	return l
 }
 
+// firstUse is for registerOnce.
+var firstUse sync.Once
+
+// registerOnce registers memory: newer kernels' mlx5 driver makes objects of its own when
+// somebody does so for the first time, and keeps them.
+func registerOnce(t testing.TB, name string) {
+	if os.Getenv(mlx5Env) == "" {
+		return
+	}
+	nic, err := mlx5.Open(name)
+	require.NoError(t, err)
+	mr, err := region.Alloc(nic, region.Local, 1)
+	require.NoError(t, err)
+	require.NoError(t, mr.Close())
+	require.NoError(t, nic.Close())
+}
+
 // rnrCount is how often a peer's queue pair told a Soft-RoCE device that it has no receive.
+// Other devices are not asked.
 func rnrCount(t testing.TB, device string) string {
+	if device != os.Getenv(rxeEnv) {
+		return ""
+	}
 	count, err := os.ReadFile("/sys/class/infiniband/" + device + "/ports/1/hw_counters/rcvd_rnr_err")
 	require.NoError(t, err)
 	return string(count)
@@ -172,10 +205,10 @@ func kernelResources(t testing.TB) string {
 	return string(out)
 }
 
-// anyLink is a link for tests that do not care: a Soft-RoCE device if there is one.
+// anyLink is a link for tests that do not care: a device of the kernel's if there is one.
 func anyLink(t testing.TB) link {
-	if os.Getenv(rxeEnv) != "" {
-		return overRXE(t, softnic.Config{})
+	if kernelDevice() != "" {
+		return overKernel(t, softnic.Config{})
 	}
 	return inMemory(t, softnic.Config{})
 }
@@ -191,11 +224,11 @@ var links = map[string]func(testing.TB, softnic.Config) link{
 	"loopback": inPackets, "memory": inMemory, "udp": overUDP,
 }
 
-// eachLink runs a test over every kind of link, or, where there is a Soft-RoCE device,
-// over that alone.
+// eachLink runs a test over every kind of link, or, where there is a device of the
+// kernel's, over that alone.
 func eachLink(t *testing.T, test func(*testing.T, link)) {
-	if os.Getenv(rxeEnv) != "" {
-		t.Run("rxe", func(t *testing.T) { test(t, overRXE(t, softnic.Config{})) })
+	if name := kernelDevice(); name != "" {
+		t.Run(name, func(t *testing.T) { test(t, overKernel(t, softnic.Config{})) })
 		return
 	}
 	eachSoftLink(t, softnic.Config{}, test)

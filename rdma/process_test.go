@@ -91,10 +91,10 @@ func startProcess(t testing.TB, role string, env ...string) *process {
 	return &process{cmd, strings.TrimSpace(line)}
 }
 
-// needProcesses skips where two processes cannot reach each other. They use a Soft-RoCE
-// device if there is one.
+// needProcesses skips where two processes cannot reach each other. They use a device of
+// the kernel's if there is one.
 func needProcesses(t *testing.T) {
-	if name := os.Getenv(rxeEnv); name != "" {
+	if name := kernelDevice(); name != "" {
 		t.Setenv(DeviceEnv, name)
 		return
 	}

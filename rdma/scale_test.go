@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"sync"
 	"syscall"
 	"testing"
@@ -191,10 +190,10 @@ func TestCloseUnderWrite(t *testing.T) {
 }
 
 // times is how often to do something: n times, but less often under the race detector, and
-// over Soft-RoCE, which an emulated machine runs.
+// over a device of the kernel's, which an emulated machine runs.
 func times(n int) int {
 	switch {
-	case os.Getenv(rxeEnv) != "":
+	case kernelDevice() != "":
 		return n / 200
 	case raceEnabled:
 		return n / 10

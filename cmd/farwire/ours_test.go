@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -25,31 +26,50 @@ import (
 )
 
 // where is a network with a program and our driver on it, each with a NIC of its own, or
-// both on a Soft-RoCE device.
+// both on a device of the kernel's.
 type where struct {
 	flags []string                          // the program's run's
 	nic   func(t *testing.T) softnic.Config // ours, once the program runs
 	layer verbs.LinkLayer
 
-	device string // of Soft-RoCE; the fields before layer are not used then
+	device string // of the kernel; the fields before layer are not used then
 }
 
-// rxeEnv names a Soft-RoCE device that tests may use, where there is one: make vm.
-const rxeEnv = "FARWIRE_RXE"
+// These name a device of the kernel's that tests may use, where there is one: of Soft-RoCE
+// (make vm), or of the mlx5 driver (make vm-mlx5).
+const (
+	rxeEnv  = "FARWIRE_RXE"
+	mlx5Env = "FARWIRE_MLX5"
+)
 
-// onEthernet is on the Soft-RoCE device if there is one.
-func onEthernet() where {
-	if name := os.Getenv(rxeEnv); name != "" {
-		return where{device: name, layer: verbs.LinkEthernet}
+// kernelDevice is the name of that device; empty if there is none.
+func kernelDevice() string { return cmp.Or(os.Getenv(rxeEnv), os.Getenv(mlx5Env)) }
+
+// onDevice is on the kernel's device if there is one, and on Ethernet otherwise.
+func onDevice(t *testing.T) where {
+	name := kernelDevice()
+	if name == "" {
+		return overUDP
 	}
-	return overUDP
+	devices, err := verbs.Devices("")
+	require.NoError(t, err)
+	for _, d := range devices {
+		if d.Name == name {
+			return where{device: name, layer: d.Ports[0].LinkLayer}
+		}
+	}
+	require.Fail(t, "no such device", name)
+	return where{}
 }
 
-// gidArgs makes a program use the Soft-RoCE device at its IPv4 address, which rdma-core
-// names by its index. On software NICs it has no choice.
+// gidArgs makes a program use the kernel's device, and at its IPv4 address, which rdma-core
+// names by its index, if that is on Ethernet. On software NICs it has no choice.
 func (w where) gidArgs(t *testing.T, option string) []string {
-	if w.device == "" {
+	switch {
+	case w.device == "":
 		return nil
+	case w.layer == verbs.LinkInfiniBand:
+		return []string{"-d", w.device}
 	}
 	devices, err := verbs.Devices("")
 	require.NoError(t, err)
@@ -90,7 +110,7 @@ func onInfiniBand(t *testing.T) where {
 }
 
 // ours is a driver of this module against a peer that nobody here wrote: a queue pair
-// and one region. It is rxe's on a Soft-RoCE device, and mlx5's on a software NIC.
+// and one region. It is rxe's on a Soft-RoCE device, and mlx5's elsewhere.
 type ours struct {
 	t      *testing.T
 	done   ourQueue
@@ -122,9 +142,15 @@ type ourMemory interface {
 }
 
 func newOurs(t *testing.T, w where, access work.Access, bytes, sends, receives int) *ours {
-	if w.device != "" {
-		o := &ours{t: t}
+	o := &ours{t: t}
+	switch w.device {
+	case "":
+	case os.Getenv(rxeEnv):
 		return o.closing(o.openRXE(w.device, access, bytes, sends, receives))
+	default:
+		nic, err := mlx5.Open(w.device)
+		require.NoError(t, err)
+		return o.closing(o.openMLX5(nic, access, bytes, sends, receives))
 	}
 	cfg := w.nic(t)
 	soft, err := softnic.New(&cfg)
@@ -134,8 +160,16 @@ func newOurs(t *testing.T, w where, access work.Access, bytes, sends, receives i
 
 // newOursOn is newOurs on a software NIC, which it closes at the end.
 func newOursOn(t *testing.T, soft *softnic.NIC, access work.Access, bytes, sends, receives int) *ours {
+	file, err := soft.Open()
+	require.NoError(t, err)
+	nic, err := mlx5.OpenFile(file, mlx5.Config{})
+	require.NoError(t, err)
 	o := &ours{t: t}
-	return o.closing(o.openMLX5(soft, access, bytes, sends, receives))
+	closeNIC := o.openMLX5(nic, access, bytes, sends, receives)
+	return o.closing(func() {
+		closeNIC()
+		require.NoError(t, soft.Close())
+	})
 }
 
 // closing is o, which is closed when the test ends.
@@ -153,11 +187,8 @@ func (o *ours) closing(closeNIC func()) *ours {
 // completions is the size of a completion queue.
 const completions = 64
 
-func (o *ours) openMLX5(soft *softnic.NIC, access work.Access, bytes, sends, receives int) (closeNIC func()) {
-	file, err := soft.Open()
-	require.NoError(o.t, err)
-	nic, err := mlx5.OpenFile(file, mlx5.Config{})
-	require.NoError(o.t, err)
+func (o *ours) openMLX5(nic *mlx5.NIC, access work.Access, bytes, sends, receives int) (closeNIC func()) {
+	var err error
 	o.memory, err = region.Alloc(nic, access, bytes)
 	require.NoError(o.t, err)
 	done, err := cq.New(nic, completions)
@@ -165,10 +196,7 @@ func (o *ours) openMLX5(soft *softnic.NIC, access work.Access, bytes, sends, rec
 	pair, err := qp.New(done, qp.Config{Sends: sends, Receives: receives})
 	require.NoError(o.t, err)
 	o.done, o.pair = done, mlx5Pair{pair}
-	return func() {
-		require.NoError(o.t, nic.Close())
-		require.NoError(o.t, soft.Close())
-	}
+	return func() { require.NoError(o.t, nic.Close()) }
 }
 
 // mlx5Pair is a queue pair whose doorbell cannot fail.
@@ -212,7 +240,7 @@ func (o *ours) next() work.Completion {
 	}
 }
 
-// start runs a program meanwhile, under the tool or on the Soft-RoCE device; what it says
+// start runs a program meanwhile, under the tool or on the kernel's device; what it says
 // comes when it has ended.
 func (w where) start(t *testing.T, program []string) <-chan string {
 	said := make(chan string, 1)

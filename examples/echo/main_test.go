@@ -17,5 +17,5 @@ var program = exampletest.Program{
 func TestMain(m *testing.M)           { program.TestMain(m) }
 func TestOneProcess(t *testing.T)     { program.OneProcess(t) }
 func TestTwoProcesses(t *testing.T)   { program.TwoProcesses(t) }
-func TestKernelSoftRoCE(t *testing.T) { program.OnSoftRoCE(t) }
+func TestKernel(t *testing.T) { program.OnKernel(t) }
 func TestUsage(t *testing.T)          { program.Usage(t) }

@@ -76,6 +76,13 @@ func (cfg *Config) qemuArgs(initramfs string) []string {
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-add-fd", "fd=3,set=1", "-chardev", "file,id=reports,path=/dev/fdset/1,append=on", "-serial", "chardev:reports",
 		"-kernel", filepath.Join(cfg.Kernel.dir, "vmlinux"), "-initrd", initramfs, "-append", cmdline}
+	for i, socket := range cfg.Devices {
+		if i == 0 { // the servers reach its memory
+			args = append(args, "-machine", "memory-backend=shared",
+				"-object", fmt.Sprintf("memory-backend-memfd,id=shared,size=%dM,share=on", memory))
+		}
+		args = append(args, "-device", fmt.Sprintf(`{"driver":"vfio-user-pci","socket":{"type":"unix","path":%q}}`, socket))
+	}
 	return append(args, cfg.QEMUArgs...)
 }
 

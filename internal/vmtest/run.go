@@ -21,10 +21,14 @@ type Config struct {
 	Env      []string // of the set-up and the jobs; FARWIRE_VM is the kernel's name
 	Jobs     []Job
 
+	// Devices are sockets at which a server of PCI devices (vfio-user) waits for the
+	// machine, one for each device. They take the QEMU of FetchQEMU.
+	Devices []string
+
 	CPUs       int       // 0 is 2
 	Memory     int       // MiB; 0 is 1024
 	QEMU       string    // program; empty is qemu-system-x86_64
-	QEMUArgs   []string  // beside those that make the machine, for instance devices
+	QEMUArgs   []string  // beside those that make the machine
 	KernelArgs string    // beside those that make it boot
 	Console    io.Writer // gets a copy of the kernel's console; nil is none
 }

@@ -5,6 +5,7 @@ package exampletest
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -51,12 +52,13 @@ func (p Program) OneProcess(t *testing.T) {
 // TwoProcesses runs it once with -listen and once with -dial.
 func (p Program) TwoProcesses(t *testing.T) { p.twoProcesses(t, device) }
 
-// OnSoftRoCE is TwoProcesses on the Soft-RoCE device that FARWIRE_RXE names, as in a
-// virtual machine (make vm): the program is the same, and only its environment differs.
-func (p Program) OnSoftRoCE(t *testing.T) {
-	name := os.Getenv("FARWIRE_RXE")
+// OnKernel is TwoProcesses on a device of the kernel's, in a virtual machine: of Soft-RoCE,
+// which FARWIRE_RXE names (make vm), or of the mlx5 driver, which FARWIRE_MLX5 names
+// (make vm-mlx5). The program is the same, and only its environment differs.
+func (p Program) OnKernel(t *testing.T) {
+	name := cmp.Or(os.Getenv("FARWIRE_RXE"), os.Getenv("FARWIRE_MLX5"))
 	if name == "" {
-		t.Skip("FARWIRE_RXE is not set")
+		t.Skip("neither FARWIRE_RXE nor FARWIRE_MLX5 is set")
 	}
 	t.Setenv("FARWIRE_DEVICE", name)
 	p.twoProcesses(t, "over "+name)

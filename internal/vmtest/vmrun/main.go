@@ -34,6 +34,7 @@ type options struct {
 	kernels string
 	test    string
 	setup   string
+	nic     string // link layer of the software ConnectX; empty for none
 	timeout time.Duration
 	verbose bool
 	table   bool
@@ -47,6 +48,7 @@ func parse(args []string) (*options, []string, error) {
 	f := flag.NewFlagSet("vmrun", flag.ContinueOnError)
 	f.StringVar(&o.kernels, "kernels", "all", "kernels to boot, separated by commas; newest is the newest")
 	f.StringVar(&o.test, "test", ".", "run the tests that match, of the packages named as jobs")
+	f.StringVar(&o.nic, "nic", "", "give the machine a software ConnectX with a port of this link layer, ib or eth, and run what is for that")
 	f.StringVar(&o.setup, "setup", "", "shell script that sets the machine up, instead of the one that makes rxe0")
 	f.DurationVar(&o.timeout, "timeout", 10*time.Minute, "what a job may take")
 	f.BoolVar(&o.verbose, "v", false, "show the output of jobs that succeed too")
@@ -56,6 +58,9 @@ func parse(args []string) (*options, []string, error) {
 	f.IntVar(&o.config.CPUs, "cpus", 0, "processors of the machine (default 2)")
 	f.IntVar(&o.config.Memory, "memory", 0, "memory of the machine in MiB (default 1024)")
 	err := f.Parse(args)
+	if err == nil && o.nic != "" && o.nic != "ib" && o.nic != "eth" {
+		err = fmt.Errorf("link layer %q: ib or eth", o.nic)
+	}
 	return o, f.Args(), err
 }
 
@@ -80,8 +85,18 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer os.RemoveAll(temp)
+	if o.nic != "" && o.config.CPUs == 0 {
+		o.config.CPUs = 1
+	}
 	if err := o.prepare(ctx, names, temp); err != nil {
 		return err
+	}
+	if o.nic != "" {
+		nic, err := o.startNIC(ctx, temp)
+		if err != nil {
+			return err
+		}
+		defer nic.stop()
 	}
 	var failed error
 	for _, k := range kernels {
@@ -106,7 +121,7 @@ func (o *options) runOn(ctx context.Context, k vmtest.Kernel) error {
 	if cfg.Userland, err = vmtest.FetchUserland(ctx, cache); err != nil {
 		return err
 	}
-	fmt.Printf("Linux %s\n", cfg.Kernel.Version)
+	fmt.Printf("Linux %s%s\n", cfg.Kernel.Version, o.port())
 	results, err := vmtest.Run(ctx, cfg)
 	judge(results)
 	bad := o.print(os.Stdout, results)

@@ -19,8 +19,8 @@ type suite struct {
 	test string // regular expression
 }
 
-// suites are what is run when nothing is named.
-var suites = []suite{
+// softRoCE is what is run when nothing is named.
+var softRoCE = []suite{
 	{"./rdma/verbs", "^TestKernel"},
 	{"./rdma/rxe", "^TestKernel"},
 	{"./rdma", "^Test(ConnConformance(Tiny|Unequal)?|TLS|Yamux|BothWays|HTTP.*|PeerThatNeverReads|OpenAndClose|SimultaneousClose|CloseUnderWrite|TwoProcesses|PeerKilled.*)$"},
@@ -33,16 +33,36 @@ var suites = []suite{
 	{"./examples/streams", "^TestKernel"},
 }
 
-// setup makes the Soft-RoCE device that FARWIRE_RXE names.
-//
-//go:embed setup.sh
-var setup string
+// connectX is what is run on the kernel's mlx5 driver.
+var connectX = []suite{
+	{"./rdma/mlx5", "."},
+	{"./rdma/mlx5/region", "."},
+	{"./rdma/mlx5/cq", "."},
+	{"./rdma/mlx5/qp", "."},
+	{"./rdma", "^Test(ConnConformance(Unequal)?|TLS|Yamux|BothWays|HTTP.*|PeerThatNeverReads|OpenAndClose|SimultaneousClose|CloseUnderWrite|TwoProcesses|PeerKilled.*)$"},
+	{"./cmd/farwire", "^TestOurDriverAgainst"},
+	{"./examples/echo", "^TestKernel"},
+	{"./examples/http", "^TestKernel"},
+	{"./examples/streams", "^TestKernel"},
+}
 
-const rxe = "FARWIRE_RXE=rxe0"
+// These make the device that tests use: of Soft-RoCE, which FARWIRE_RXE names, or of the
+// kernel's mlx5 driver, which FARWIRE_MLX5 names.
+var (
+	//go:embed setup.sh
+	setupRXE string
+	//go:embed setup_mlx5.sh
+	setupMLX5 string
+)
 
 // prepare builds the jobs.
 func (o *options) prepare(ctx context.Context, names []string, temp string) error {
-	o.config.Setup, o.config.Env = setup, []string{rxe}
+	suites := softRoCE
+	o.config.Setup, o.config.Env = setupRXE, []string{"FARWIRE_RXE=rxe0"}
+	if o.nic != "" {
+		suites = connectX
+		o.config.Setup, o.config.Env, o.config.Modules = setupMLX5, []string{"FARWIRE_MLX5=mlx5_0"}, []string{"mlx5_ib"}
+	}
 	if o.setup != "" {
 		script, err := os.ReadFile(o.setup)
 		if err != nil {

@@ -60,6 +60,7 @@ func TestArguments(t *testing.T) {
 	require.Equal(t, 1, o.config.CPUs)
 	require.Equal(t, []string{"./rdma/verbs", "x.sh"}, jobs)
 	require.ErrorContains(t, run(t.Context(), []string{"-kernels", "2.4"}), "2.4")
+	require.ErrorContains(t, run(t.Context(), []string{"-nic", "fc"}), "fc")
 	require.ErrorContains(t, run(t.Context(), []string{"-need", "-qemu", "no-such-emulator"}), "no-such-emulator")
 	require.NoError(t, run(t.Context(), []string{"-need=false", "-qemu", "no-such-emulator"}), "skipped")
 }

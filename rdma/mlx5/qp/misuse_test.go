@@ -110,17 +110,23 @@ func TestConnectRefuses(t *testing.T) {
 	p := h.Pair(lineConfig)
 	good := p.Endpoint()
 	require.NoError(t, good.Validate())
-	for name, change := range map[string]func(e *verbs.Endpoint){
+	bad := map[string]func(e *verbs.Endpoint){
 		"queue pair number": func(e *verbs.Endpoint) { e.QPN = 0 },
 		"sequence number":   func(e *verbs.Endpoint) { e.PSN = 1 << 24 },
 		"MTU":               func(e *verbs.Endpoint) { e.MTU = 0 },
-		"no GID":            func(e *verbs.Endpoint) { e.GID = verbs.GID{} },
-		"IPv6 from IPv4":    func(e *verbs.Endpoint) { e.GID = verbs.GID{0: 0xfd} },
-		"link layer":        func(e *verbs.Endpoint) { e.LinkLayer, e.LID = verbs.LinkInfiniBand, 5 },
-	} {
-		bad := good
-		change(&bad)
-		require.ErrorIs(t, p.Connect(region.Local, bad), verbs.ErrInvalidEndpoint, name)
+	}
+	if good.LinkLayer == verbs.LinkEthernet {
+		bad["no GID"] = func(e *verbs.Endpoint) { e.GID = verbs.GID{} }
+		bad["IPv6 from IPv4"] = func(e *verbs.Endpoint) { e.GID = verbs.GID{0: 0xfd} }
+		bad["link layer"] = func(e *verbs.Endpoint) { e.LinkLayer, e.LID = verbs.LinkInfiniBand, 5 }
+	} else {
+		bad["no LID"] = func(e *verbs.Endpoint) { e.LID = 0 }
+		bad["link layer"] = func(e *verbs.Endpoint) { e.LinkLayer = verbs.LinkEthernet }
+	}
+	for name, change := range bad {
+		e := good
+		change(&e)
+		require.ErrorIs(t, p.Connect(region.Local, e), verbs.ErrInvalidEndpoint, name)
 	}
 	require.ErrorIs(t, p.Connect(region.Access(9), good), region.ErrAccess)
 	require.NoError(t, p.Connect(region.Local, good), "it can still be connected")

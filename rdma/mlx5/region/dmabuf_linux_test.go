@@ -20,6 +20,7 @@ import (
 // queue pairs, from the offset that the region starts at, though this process
 // never maps them.
 func TestDmabuf(t *testing.T) {
+	mlx5test.NeedSoft(t) // the kernel wants a real dma-buf, and a NIC that loads page lists by work queue entries
 	h := mlx5test.NewHost(t, softnic.Config{})
 	fd, err := unix.MemfdCreate("dma-buf", unix.MFD_CLOEXEC)
 	require.NoError(t, err)

@@ -15,10 +15,11 @@ import (
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// Host is one opened software NIC with a completion queue and a region.
+// Host is one opened software NIC, or device of the kernel's, with a completion queue
+// and a region.
 type Host struct {
 	t    testing.TB
-	Soft *softnic.NIC
+	Soft *softnic.NIC // nil on a kernel's device
 	File *File
 	NIC  *mlx5.NIC
 	Done *cq.Queue
@@ -48,7 +49,8 @@ func NewHost(t testing.TB, c softnic.Config) *Host {
 	return h
 }
 
-// GIDs stands in for sysfs where the kernel has no command for the table.
+// GIDs stands in for sysfs where the kernel has no command for the table. No kernel that
+// has the tests run on its device is so old.
 func GIDs(soft *softnic.NIC) func(uint8) ([]verbs.GIDEntry, error) {
 	return func(uint8) ([]verbs.GIDEntry, error) {
 		if soft.LinkLayer() == verbs.LinkInfiniBand {

@@ -21,8 +21,12 @@ var variants = map[string]softnic.Config{
 	"impaired network": {Seed: 1, Faults: softnic.Faults{Loss: 0.02, Duplicate: 0.02, Reorder: 0.02}},
 }
 
-// EachVariant runs f for each kind.
+// EachVariant runs f for each kind, or once on a kernel's device.
 func EachVariant(t *testing.T, f func(t *testing.T, c softnic.Config)) {
+	if OnKernel() {
+		t.Run("kernel", func(t *testing.T) { f(t, softnic.Config{}) })
+		return
+	}
 	for name, c := range variants {
 		t.Run(name, func(t *testing.T) { f(t, c) })
 	}
