@@ -59,8 +59,8 @@ func (d *Device) general() []byte {
 	c.LogMaxMessage.Put(b, logMaxMessage)
 	c.LogMaxSendReads.Put(b, log(l.ReadAtomics))
 	c.LogMaxReceiveReads.Put(b, log(l.ReadAtomics))
-	c.LogMaxXRCD.Put(b, logMaxIdle)
-	c.LogMaxTransportDomain.Put(b, logMaxIdle)
+	c.LogMaxXRCD.Put(b, uint64(classXRCD.logMax()))
+	c.LogMaxTransportDomain.Put(b, uint64(classDomain.logMax()))
 	c.FixedBufferSize.Put(b, 1)
 	c.MaxSendEntry.Put(b, maxSendEntry)
 	c.MaxReceiveEntry.Put(b, maxReceiveEntry)
@@ -82,7 +82,9 @@ func (d *Device) general() []byte {
 	if infiniBand(d.nic) {
 		c.PortType.Put(b, portTypeIB)
 		c.VirtualPorts.Put(b, 1)
+		return b
 	}
+	putEthernet(b)
 	return b
 }
 
@@ -96,22 +98,21 @@ func (d *Device) atomics() []byte {
 	return b
 }
 
-// slotOf is where Device.caps has the driver's settings of a type.
-var slotOf = map[uint16]int{ifc.CapGeneral: 0, ifc.CapAtomic: 1}
+// capabilities are those of each type, as they are before the driver sets any.
+var capabilities = map[uint16]func(*Device) []byte{
+	ifc.CapGeneral: (*Device).general, ifc.CapAtomic: (*Device).atomics,
+	ifc.CapEthernet: ethernetCapabilities, ifc.CapRoCE: roceCapabilities, ifc.CapFlow: flowCapabilities,
+}
 
 func (d *Device) queryCapabilities(r *request) error {
 	kind, current := r.modifier()>>1, r.modifier()&1 != 0
-	slot, ok := slotOf[kind]
-	if !ok {
+	known, ok := capabilities[kind]
+	if !ok || kind != ifc.CapGeneral && kind != ifc.CapAtomic && infiniBand(d.nic) {
 		return refuse(ifc.BadParameter, "capabilities of type %d", kind)
 	}
-	b := d.caps[slot]
-	switch {
-	case current && b != nil:
-	case kind == ifc.CapAtomic:
-		b = d.atomics()
-	default:
-		b = d.general()
+	b := d.caps[kind]
+	if !current || b == nil {
+		b = known(d)
 	}
 	copy(r.out[ifc.Capability:], b)
 	return nil
@@ -124,12 +125,12 @@ func (d *Device) setCapabilities(r *request) error {
 	b := r.in[ifc.Capability:][:capabilitySize]
 	switch kind {
 	case ifc.CapGeneral:
-		d.caps[0] = append([]byte(nil), b...)
+		d.caps[ifc.CapGeneral] = append([]byte(nil), b...)
 	case ifc.CapAtomic:
 		set := d.atomics()
 		mode := ifc.AtomicCapabilities.EndiannessMode
 		mode.Put(set, mode.Get(b))
-		d.caps[1] = set
+		d.caps[ifc.CapAtomic] = set
 	default:
 		return refuse(ifc.BadParameter, "capabilities of type %d", kind)
 	}

@@ -33,15 +33,17 @@ type Device struct {
 
 	mu       sync.Mutex // guards what follows; before the NIC's lock
 	use      use
-	queue    uint64    // address of the command queue
-	caps     [2][]byte // general and atomic capabilities as the driver set them; nil: as they are
+	queue    uint64            // address of the command queue
+	caps     map[uint16][]byte // capabilities as the driver set them, by type
 	function *softnic.Function
 	budget   int64 // entries of page lists that objects may still hold
 	mkeys    map[uint32]int
 	cqs      map[uint32]int
 	qps      map[uint32]*queuePair
 	srqs     map[uint32]int
-	idle     numbers // of objects that are numbers and no more
+	sqs      map[uint32]int
+	port     ethernetPort
+	idle     idle
 
 	events eventQueues
 }
@@ -71,9 +73,10 @@ func New(c Config) (*Device, error) {
 
 // powerOn makes everything that commands work on anew.
 func (d *Device) powerOn() (err error) {
-	d.use, d.queue, d.caps, d.budget = useNone, 0, [2][]byte{}, maxPages
-	d.mkeys, d.cqs, d.srqs = map[uint32]int{}, map[uint32]int{}, map[uint32]int{}
-	d.qps, d.idle = map[uint32]*queuePair{}, numbers{}
+	d.use, d.queue, d.caps, d.budget = useNone, 0, map[uint16][]byte{}, maxPages
+	d.mkeys, d.cqs, d.srqs, d.sqs = map[uint32]int{}, map[uint32]int{}, map[uint32]int{}, map[uint32]int{}
+	d.port = ethernetPort{mtu: standardMTU}
+	d.qps, d.idle = map[uint32]*queuePair{}, idle{}
 	d.events.clear()
 	d.function, err = d.nic.OpenFunction(d.asynchronous)
 	return err

@@ -40,12 +40,11 @@ type handler struct {
 	do      func(*Device, *request) error
 }
 
-// handlers are the commands that the device has.
+// handlers are the commands that every device has.
 var handlers map[ifc.Opcode]handler
 
 func init() {
 	const head = ifc.HeadSize
-	nothing := func(*Device, *request) error { return nil }
 	handlers = map[ifc.Opcode]handler{
 		ifc.NOP:                  {"NOP", head, head, nothing},
 		ifc.EnableDevice:         {"ENABLE_HCA", head, head, (*Device).enable},
@@ -72,12 +71,12 @@ func init() {
 		ifc.DeallocUAR:           {"DEALLOC_UAR", head, head, (*Device).deallocUAR},
 		ifc.AllocPD:              {"ALLOC_PD", head, head, (*Device).allocPD},
 		ifc.DeallocPD:            {"DEALLOC_PD", head, head, (*Device).deallocPD},
-		ifc.AllocDomain:          {"ALLOC_TRANSPORT_DOMAIN", head, head, (*Device).allocIdle},
-		ifc.DeallocDomain:        {"DEALLOC_TRANSPORT_DOMAIN", head, head, (*Device).deallocIdle},
-		ifc.AllocXRCD:            {"ALLOC_XRCD", head, head, (*Device).allocIdle},
-		ifc.DeallocXRCD:          {"DEALLOC_XRCD", head, head, (*Device).deallocIdle},
-		ifc.CreateXRCSRQ:         {"CREATE_XRC_SRQ", ifc.Pages, head, (*Device).allocIdle},
-		ifc.DestroyXRCSRQ:        {"DESTROY_XRC_SRQ", head, head, (*Device).deallocIdle},
+		ifc.AllocDomain:          {"ALLOC_TRANSPORT_DOMAIN", head, head, makeIdle(classDomain)},
+		ifc.DeallocDomain:        {"DEALLOC_TRANSPORT_DOMAIN", head, head, unmakeIdle(classDomain)},
+		ifc.AllocXRCD:            {"ALLOC_XRCD", head, head, makeIdle(classXRCD)},
+		ifc.DeallocXRCD:          {"DEALLOC_XRCD", head, head, unmakeIdle(classXRCD)},
+		ifc.CreateXRCSRQ:         {"CREATE_XRC_SRQ", ifc.Pages, head, makeIdle(classSRQ)},
+		ifc.DestroyXRCSRQ:        {"DESTROY_XRC_SRQ", head, head, unmakeIdle(classSRQ)},
 		ifc.CreateRMP:            {"CREATE_RMP", ifc.Pages, head, (*Device).createRMP},
 		ifc.DestroyRMP:           {"DESTROY_RMP", head, head, (*Device).destroyRMP},
 		ifc.CreateMKey:           {"CREATE_MKEY", ifc.Pages, head, (*Device).createMKey},
@@ -97,10 +96,17 @@ func init() {
 	}
 }
 
+// nothing is done for commands that ask for what the device does anyway, or whose answer
+// is all zeros.
+func nothing(*Device, *request) error { return nil }
+
 // execute carries a command out: the output begins with its status. d.mu is held.
 func (d *Device) execute(in, out []byte) {
 	op := ifc.Opcode(ifc.Command.Opcode.Get(in))
-	h := handlers[op]
+	h, ok := handlers[op]
+	if !ok && !infiniBand(d.nic) {
+		h = ethernetHandlers[op]
+	}
 	err := d.dispatch(h, op, &request{in, out})
 	if err == nil {
 		d.log.Debug("command", "name", h.name)

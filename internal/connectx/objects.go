@@ -6,53 +6,6 @@ import (
 	"github.com/farwire/farwire/rdma/softnic"
 )
 
-// numbers are objects that are a number and no more: the device makes them because
-// the driver does not do without, and nothing can be done with them. They are numbered
-// below the NIC's own objects.
-type numbers struct{ used uint64 }
-
-// logMaxIdle bounds them.
-const (
-	logMaxIdle = 5
-	firstIdle  = 0x10
-	maxIdle    = 48
-)
-
-func (n *numbers) take() (number uint32, ok bool) {
-	for i := range uint32(maxIdle) {
-		if n.used>>i&1 == 0 {
-			n.used |= 1 << i
-			return firstIdle + i, true
-		}
-	}
-	return 0, false
-}
-
-func (n *numbers) give(number uint32) bool {
-	i := number - firstIdle
-	if i >= maxIdle || n.used>>i&1 == 0 {
-		return false
-	}
-	n.used &^= 1 << i
-	return true
-}
-
-func (d *Device) allocIdle(r *request) error {
-	number, ok := d.idle.take()
-	if !ok {
-		return refuse(ifc.ExceedsLimit, "%d objects of kinds that do nothing", maxIdle)
-	}
-	r.answer(number)
-	return nil
-}
-
-func (d *Device) deallocIdle(r *request) error {
-	if !d.idle.give(r.object()) {
-		return refuse(ifc.BadResource, "no such object: %#x", r.object())
-	}
-	return nil
-}
-
 // made answers with a new object's number, unless making it failed.
 func (r *request) made(number uint32, err error) error {
 	if err == nil {

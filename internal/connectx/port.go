@@ -84,19 +84,36 @@ var registers = map[uint16]struct {
 	size int
 	read func(d *Device, b []byte)
 }{
-	ifc.RegisterPMTU: {16, func(_ *Device, b []byte) {
-		c := &ifc.PortMTU
-		c.Max.Put(b, mtuBytes)
-		c.Admin.Put(b, mtuBytes)
-		c.Operational.Put(b, mtuBytes)
+	ifc.RegisterPMTU: {16, func(d *Device, b []byte) {
+		c, mtu := &ifc.PortMTU, uint64(mtuBytes)
+		if !infiniBand(d.nic) {
+			mtu = maxFrame
+		}
+		c.Max.Put(b, mtu)
+		c.Admin.Put(b, mtu)
+		c.Operational.Put(b, mtu)
 	}},
-	ifc.RegisterPTYS: {64, func(_ *Device, b []byte) {
+	ifc.RegisterPTYS: {64, func(d *Device, b []byte) {
 		c := &ifc.LinkType
+		if !infiniBand(d.nic) {
+			c.EthernetCapability.Put(b, ethernet100G)
+			c.EthernetAdmin.Put(b, ethernet100G)
+			c.EthernetOperational.Put(b, ethernet100G)
+			return
+		}
 		c.WidthCapability.Put(b, widthOneFour)
 		c.WidthOperational.Put(b, widthFour)
 		c.ProtocolCapability.Put(b, speedsToEDR)
 		c.ProtocolOperational.Put(b, speedEDR)
 	}},
+	ifc.RegisterPAOS: {16, func(d *Device, b []byte) {
+		ifc.LinkStatus.Admin.Put(b, paosUp)
+		ifc.LinkStatus.Operational.Put(b, paosDown)
+		if d.nic.PortUp() {
+			ifc.LinkStatus.Operational.Put(b, paosUp)
+		}
+	}},
+	ifc.RegisterPPCNT:          {256, func(*Device, []byte) {}}, // nothing is counted: no frames are carried
 	ifc.RegisterPVLC:           {16, func(_ *Device, b []byte) { ifc.VirtualLanes.Capability.Put(b, virtualLanes) }},
 	ifc.RegisterNodeDescriptor: {64, func(d *Device, b []byte) { copy(b[:64], d.nic.Name()) }},
 	ifc.RegisterHostEndianness: {16, func(*Device, []byte) {}},

@@ -47,10 +47,11 @@ func (d *Device) createQP(r *request) error {
 	copy(q.context[:], c)
 	number, err := uint32(0), error(nil)
 	if kind == idleKind {
-		if number, ok = d.idle.take(); !ok {
-			return refuse(ifc.ExceedsLimit, "%d objects of kinds that do nothing", maxIdle)
-		}
-	} else if number, err = d.newQP(r, q, c); err != nil {
+		number, err = d.takeIdle(classQP)
+	} else {
+		number, err = d.newQP(r, q, c)
+	}
+	if err != nil {
 		return err
 	}
 	d.qps[number] = q
@@ -95,7 +96,7 @@ func (d *Device) destroyQP(r *request) error {
 		return refuse(ifc.BadResource, "no queue pair %#x", number)
 	}
 	if q.kind == idleKind {
-		d.idle.give(number)
+		d.idle[classQP].give(number)
 	} else if err := d.function.DestroyQP(number); err != nil {
 		return err
 	}
@@ -140,6 +141,9 @@ func (d *Device) modifyQP(r *request) error {
 		c := r.in[ifc.QPContext:ifc.Pages]
 		change.AttrMask |= attributes(op, q.kind, be.Uint32(r.in[offOptions:]))
 		takeContext(&change, c)
+		if !infiniBand(d.nic) {
+			change.Dest.IsGlobal = 1 // on Ethernet paths are, and do not say so
+		}
 	}
 	return d.function.ModifyQP(number, &change)
 }

@@ -84,9 +84,8 @@ func TestKernelDrivers(t *testing.T) {
 			socket := serve(t, nic, log)
 			results, err := vmtest.Run(ctx, vmtest.Config{
 				Kernel: image, Userland: userland, QEMU: qemu, Modules: []string{"ib_umad", "mlx5_ib"}, CPUs: 1,
-				Jobs: []vmtest.Job{{Name: "ib", Program: "testdata/ib.sh"}},
-				QEMUArgs: []string{"-machine", "memory-backend=m0", "-object", "memory-backend-memfd,id=m0,size=1024M,share=on",
-					"-device", `{"driver":"vfio-user-pci","socket":{"type":"unix","path":"` + socket + `"}}`},
+				Jobs:    []vmtest.Job{{Name: "ib", Program: "testdata/ib.sh"}},
+				Devices: []string{socket},
 				Console: t.Output(),
 			})
 			require.NoError(t, err)

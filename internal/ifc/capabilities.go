@@ -9,6 +9,10 @@ var Capabilities = struct {
 	LogBlueFlame, UARSize, UARsPerPage, LogMaxPD, LogMaxXRCD, LogMaxTransportDomain        Field
 	NoUMREntitySize, NoUMRAtomic, NoUMRIndirect, MaxSendEntry, MaxReceiveEntry, Atomic     Field
 	ResizeCQ, PKeyViolations, QKeyViolations, DriverVersion, FrequencyKHz, FrequencyMHz    Field
+	RoCE, Ethernet, FlowTables, LogMaxRQ, LogMaxSQ, LogMaxTIR, LogMaxTIS, LogMaxRQT        Field
+	LogMaxRQTSize, LogMaxTISPerSQ, CyclicReceive, LogMaxWQSize, LogMaxRQStride             Field
+	LogMinRQStride, LogMaxSQStride, LogMinSQStride, LogMaxUnicast, LogMaxMulticast         Field
+	LogMaxVLANs, LogMaxL2Table                                                             Field
 }{
 	LogMaxSRQSize:         caps.bits("log_max_srq_sz", 0x10, 31, 24),
 	LogMaxQPSize:          caps.bits("log_max_qp_sz", 0x10, 23, 16),
@@ -57,6 +61,26 @@ var Capabilities = struct {
 	DriverVersion:         caps.bits("driver_version", 0x4c, 30, 30),
 	FrequencyKHz:          caps.bits("device_frequency_khz", 0x9c, 31, 0),
 	FrequencyMHz:          caps.bits("device_frequency_mhz", 0x98, 31, 0),
+	RoCE:                  caps.bits("roce", 0x40, 2, 2),
+	Ethernet:              caps.bits("eth_net_offloads", 0x40, 3, 3),
+	FlowTables:            caps.bits("nic_flow_table", 0x34, 25, 25),
+	LogMaxRQ:              caps.bits("log_max_rq", 0x6c, 28, 24),
+	LogMaxSQ:              caps.bits("log_max_sq", 0x6c, 20, 16),
+	LogMaxTIR:             caps.bits("log_max_tir", 0x6c, 12, 8),
+	LogMaxTIS:             caps.bits("log_max_tis", 0x6c, 4, 0),
+	LogMaxRQT:             caps.bits("log_max_rqt", 0x70, 20, 16),
+	LogMaxRQTSize:         caps.bits("log_max_rqt_size", 0x70, 12, 8),
+	LogMaxTISPerSQ:        caps.bits("log_max_tis_per_sq", 0x70, 4, 0),
+	CyclicReceive:         caps.bits("basic_cyclic_rcv_wqe", 0x70, 31, 31),
+	LogMaxWQSize:          caps.bits("log_max_wq_sz", 0x78, 4, 0),
+	LogMaxRQStride:        caps.bits("log_max_stride_sz_rq", 0x74, 28, 24),
+	LogMinRQStride:        caps.bits("log_min_stride_sz_rq", 0x74, 20, 16),
+	LogMaxSQStride:        caps.bits("log_max_stride_sz_sq", 0x74, 12, 8),
+	LogMinSQStride:        caps.bits("log_min_stride_sz_sq", 0x74, 4, 0),
+	LogMaxUnicast:         caps.bits("log_max_current_uc_list", 0x7c, 4, 0),
+	LogMaxMulticast:       caps.bits("log_max_current_mc_list", 0x7c, 12, 8),
+	LogMaxVLANs:           caps.bits("log_max_vlan_list", 0x7c, 20, 16),
+	LogMaxL2Table:         caps.bits("log_max_l2_table", 0x90, 28, 24),
 }
 
 var caps = layout("cmd_hca_cap", 0x100)

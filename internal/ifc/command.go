@@ -60,6 +60,38 @@ const (
 	ModifyRMP            Opcode = 0x90d
 	DestroyRMP           Opcode = 0x90e
 	QueryRMP             Opcode = 0x90f
+	QueryPortState       Opcode = 0x750 // QUERY_VPORT_STATE
+	ModifyPortState      Opcode = 0x751 // MODIFY_VPORT_STATE
+	QueryEthernetPort    Opcode = 0x754 // QUERY_NIC_VPORT_CONTEXT
+	ModifyEthernetPort   Opcode = 0x755 // MODIFY_NIC_VPORT_CONTEXT
+	SetRoCEAddress       Opcode = 0x761 // SET_ROCE_ADDRESS
+	QueryPortCounter     Opcode = 0x770 // QUERY_VPORT_COUNTER
+	AllocCounter         Opcode = 0x771 // ALLOC_Q_COUNTER
+	DeallocCounter       Opcode = 0x772 // DEALLOC_Q_COUNTER
+	QueryCounter         Opcode = 0x773 // QUERY_Q_COUNTER
+	CreateTIR            Opcode = 0x900 // CREATE_TIR
+	ModifyTIR            Opcode = 0x901 // MODIFY_TIR
+	DestroyTIR           Opcode = 0x902 // DESTROY_TIR
+	CreateSQ             Opcode = 0x904 // CREATE_SQ
+	ModifySQ             Opcode = 0x905 // MODIFY_SQ
+	DestroySQ            Opcode = 0x906 // DESTROY_SQ
+	CreateRQ             Opcode = 0x908 // CREATE_RQ
+	ModifyRQ             Opcode = 0x909 // MODIFY_RQ
+	DestroyRQ            Opcode = 0x90a // DESTROY_RQ
+	CreateTIS            Opcode = 0x912 // CREATE_TIS
+	ModifyTIS            Opcode = 0x913 // MODIFY_TIS
+	DestroyTIS           Opcode = 0x914 // DESTROY_TIS
+	CreateRQT            Opcode = 0x916 // CREATE_RQT
+	ModifyRQT            Opcode = 0x917 // MODIFY_RQT
+	DestroyRQT           Opcode = 0x918 // DESTROY_RQT
+	SetFlowRoot          Opcode = 0x92f // SET_FLOW_TABLE_ROOT
+	CreateFlowTable      Opcode = 0x930 // CREATE_FLOW_TABLE
+	DestroyFlowTable     Opcode = 0x931 // DESTROY_FLOW_TABLE
+	CreateFlowGroup      Opcode = 0x933 // CREATE_FLOW_GROUP
+	DestroyFlowGroup     Opcode = 0x934 // DESTROY_FLOW_GROUP
+	SetFlow              Opcode = 0x936 // SET_FLOW_TABLE_ENTRY
+	DeleteFlow           Opcode = 0x938 // DELETE_FLOW_TABLE_ENTRY
+	ModifyFlowTable      Opcode = 0x93c // MODIFY_FLOW_TABLE
 )
 
 // Every command begins with its opcode, user and modifier, and mostly names an
@@ -160,6 +192,8 @@ const (
 const (
 	RegisterPMTU           = 0x5003
 	RegisterPTYS           = 0x5004
+	RegisterPAOS           = 0x5006
+	RegisterPPCNT          = 0x5008
 	RegisterPVLC           = 0x500f
 	RegisterNodeDescriptor = 0x6001
 	RegisterHostEndianness = 0x7004

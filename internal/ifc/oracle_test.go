@@ -69,6 +69,14 @@ func TestAsTheKernelHasIt(t *testing.T) {
 	at("mad_ifc_in", "mad", MAD)
 	at("qpc", "primary_address_path", PrimaryPath)
 	at("ads", "rgid_rip", PathGID)
+	at("query_nic_vport_context_out", "nic_vport_context", EthernetPorts)
+	at("modify_nic_vport_context_in", "field_select", EthernetPortSelect)
+	at("modify_nic_vport_context_in", "nic_vport_context", EthernetPortChanged)
+	at("set_roce_address_in", "roce_address.source_l3_address", RoCEAddressGID)
+	at("create_sq_in", "ctx", SendQueueContext)
+	at("create_sq_in", "ctx.wq", SendQueueQueue)
+	at("flow_table_nic_cap", "flow_table_properties_nic_receive", ReceiveFlowTables)
+	at("flow_table_prop_layout", "ft_field_support", FlowTableFields)
 	for name, op := range opcodes {
 		want = append(want, coracle.Number{C: "MLX5_CMD_OP_" + name, Want: uint64(op)})
 	}

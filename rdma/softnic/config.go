@@ -38,6 +38,11 @@ type Config struct {
 	// of this machine.
 	Addr netip.Addr
 
+	// Unaddressed leaves an Ethernet port without addresses until a Function gives it
+	// some (SetGID), as the kernel's driver does with those of its network interface.
+	// The port has no UDP link.
+	Unaddressed bool
+
 	// Network is the in-memory network the port is plugged into. Default one
 	// that all NICs of the process share.
 	Network *Network

@@ -33,7 +33,8 @@ func (h datagramHost) Destination(w *rc.Work) (qpn, qkey uint32, ok bool) {
 }
 
 // wayTo is the way of a datagram; ok is false if there is none. Ethernet knows no
-// port for a MAC that is not the one the address was resolved to.
+// port for a MAC that is not the one the address was resolved to; to which a kernel of
+// its own resolves them the NIC does not know.
 func (n *NIC) wayTo(a *prm.Address) (w way, ok bool) {
 	if n.cfg.LinkLayer == verbs.LinkInfiniBand {
 		if a.LID == 0 || a.LID > maxLID {
@@ -46,7 +47,7 @@ func (n *NIC) wayTo(a *prm.Address) (w way, ok bool) {
 		return w, false
 	}
 	w = way{out: n.gids[a.SourceIndex].link, to: verbs.GID(a.GID).Addr(), sourcePort: a.LID, class: a.TrafficClass}
-	return w, w.out != nil && w.to.Is4() == w.out.Addr().Is4() && a.MAC == macOf(w.to)
+	return w, w.out != nil && w.to.Is4() == w.out.Addr().Is4() && (n.cfg.Unaddressed || a.MAC == macOf(w.to))
 }
 
 // PutHeader puts the header of the packet's network into the receive taken last: what

@@ -2,6 +2,8 @@ package softnic
 
 import (
 	"encoding/binary"
+	"errors"
+	"sync"
 	"sync/atomic"
 
 	"github.com/farwire/farwire/internal/hostmem"
@@ -22,6 +24,7 @@ import (
 type Function struct {
 	f     *file
 	async *eventFile
+	gids  sync.Mutex // of changes of the GID table; before NIC.mu
 
 	// Handles of the file's objects by number, under NIC.mu.
 	pds, pages, regions, cqs, qps, srqs map[uint32]uint32
@@ -67,8 +70,16 @@ func (s *functionSink) Put(record []byte)              { s.put(record) }
 func (s *functionSink) TakeBack(func([]byte) bool) int { return 0 }
 func (s *functionSink) Close()                         {}
 
-// Close destroys all objects.
-func (p *Function) Close() error { return p.f.Close() }
+// Close destroys all objects, and takes the addresses away.
+func (p *Function) Close() error {
+	err := p.f.Close()
+	for slot := range p.f.nic.gids {
+		if p.f.nic.cfg.Unaddressed {
+			err = errors.Join(err, p.clearGID(slot))
+		}
+	}
+	return err
+}
 
 // GUID is the GUID of the NIC and its port.
 func (p *Function) GUID() [8]byte { return p.f.nic.guid }

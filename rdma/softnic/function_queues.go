@@ -109,13 +109,52 @@ type QPConfig struct {
 	ScatterSends, ScatterReceives bool // short messages go into completions
 }
 
+// SinkConfig is a send queue of an Ethernet port wanted: its entries complete, if they
+// ask for it, and what they would send goes nowhere. Its number is one of a queue pair.
+type SinkConfig struct {
+	PD, CQ         uint32
+	Memory         Memory
+	Buffer, Record uint64 // addresses in Memory
+	Blocks         uint32 // of 64 bytes; a power of two
+	Page           uint32 // doorbell page it is rung at
+	UserIndex      uint32 // that its completions carry
+}
+
+// CreateSink makes such a queue, in the state RESET, and returns its number.
+func (p *Function) CreateSink(c SinkConfig) (number uint32, err error) {
+	return p.createQP(QPConfig{Kind: uapi.QPTypeUD, PD: c.PD, SendCQ: c.CQ, RecvCQ: c.CQ, Memory: c.Memory, Buffer: c.Buffer, Record: c.Record,
+		SendBlocks: c.Blocks, Page: c.Page, UserIndex: c.UserIndex}, true)
+}
+
+// RunSink has the queue's entries taken, or resets it.
+func (p *Function) RunSink(number uint32, run bool) error {
+	return p.do(func(*NIC) error {
+		q, err := find[*qp](p, p.qps, number)
+		switch {
+		case err != nil:
+			return err
+		case !q.sink:
+			return refuse(enoent, "queue %#x is not a send queue", number)
+		case !run:
+			q.reset()
+		case q.state == uapi.QPReset:
+			q.state = uapi.QPRTS
+			q.ring()
+		}
+		return nil
+	})
+}
+
 // CreateQP makes a queue pair, in the state RESET, and returns its number.
-func (p *Function) CreateQP(c QPConfig) (number uint32, err error) {
+func (p *Function) CreateQP(c QPConfig) (number uint32, err error) { return p.createQP(c, false) }
+
+func (p *Function) createQP(c QPConfig, sink bool) (number uint32, err error) {
 	err = p.do(func(n *NIC) error {
 		q, err := p.newQP(c)
 		if err != nil {
 			return err
 		}
+		q.sink = sink
 		n.addQP(q)
 		number, q.user = q.qpn, uint64(q.qpn)
 		p.qps[number] = p.f.objects.add(uapi.ObjectQP, q)
@@ -189,8 +228,11 @@ func (p *Function) DestroyQP(number uint32) error { return destroy(p, p.qps, num
 func (p *Function) ModifyQP(number uint32, change *uapi.ModifyQP) error {
 	return p.do(func(*NIC) error {
 		q, err := find[*qp](p, p.qps, number)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case q.sink:
+			return refuse(enoent, "queue %#x is not a queue pair", number)
 		}
 		return q.modify(change)
 	})

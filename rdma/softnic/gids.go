@@ -5,9 +5,15 @@ import "github.com/farwire/farwire/rdma/verbs"
 // GIDs is the GID table of the port, as sysfs would show it where the kernel has no
 // command for it.
 func (n *NIC) GIDs() []verbs.GIDEntry {
-	table := make([]verbs.GIDEntry, len(n.gids))
+	if n.cfg.Unaddressed {
+		n.lock()
+		defer n.unlock()
+	}
+	var table []verbs.GIDEntry
 	for i, g := range n.gids {
-		table[i] = verbs.GIDEntry{Index: i, GID: g.gid, Type: verbs.GIDType(g.kind)}
+		if !g.gid.IsZero() {
+			table = append(table, verbs.GIDEntry{Index: i, GID: g.gid, Type: verbs.GIDType(g.kind)})
+		}
 	}
 	return table
 }

@@ -32,7 +32,8 @@ type NIC struct {
 	methods *uapi.Table
 	epoch   time.Time
 
-	// The port; fixed once New has returned.
+	// The port; fixed once New has returned, but for links and gids of a port that is
+	// unaddressed, which change under mu.
 	links []*link.Impaired
 	gids  []gid
 	guid  [8]byte
@@ -177,6 +178,9 @@ func (n *NIC) configure() error {
 	if c.Link > LinkUDP || c.Link == LinkUDP && c.LinkLayer == verbs.LinkInfiniBand {
 		return fmt.Errorf("link mode %d of link layer %v", c.Link, c.LinkLayer)
 	}
+	if c.Unaddressed && (c.LinkLayer == verbs.LinkInfiniBand || c.Addr.IsValid() || c.Link == LinkUDP) {
+		return errors.New("a port without addresses is on Ethernet, has no address, and no UDP link")
+	}
 	if err := checkAddr(c); err != nil {
 		return err
 	}
@@ -275,17 +279,23 @@ func (n *NIC) Name() string { return n.cfg.Name }
 // LinkLayer is what the port speaks.
 func (n *NIC) LinkLayer() verbs.LinkLayer { return n.cfg.LinkLayer }
 
-// Addr is the address of an Ethernet port, and invalid for an InfiniBand one.
+// Addr is the address of an Ethernet port, and invalid for an InfiniBand one and for one
+// that is unaddressed.
 func (n *NIC) Addr() netip.Addr {
-	if n.cfg.LinkLayer == verbs.LinkInfiniBand {
+	if n.cfg.LinkLayer == verbs.LinkInfiniBand || n.cfg.Unaddressed {
 		return netip.Addr{}
 	}
 	return n.GID().Addr()
 }
 
 // GID is the GID that peers should use: the RoCE v2 one of Addr, or the default
-// GID of an InfiniBand port.
-func (n *NIC) GID() verbs.GID { return n.gids[len(n.gids)-1].gid }
+// GID of an InfiniBand port. It is zero for a port that is unaddressed.
+func (n *NIC) GID() verbs.GID {
+	if n.cfg.Unaddressed {
+		return verbs.GID{}
+	}
+	return n.gids[len(n.gids)-1].gid
+}
 
 // LID is the LID of an InfiniBand port, and 0 for an Ethernet one.
 func (n *NIC) LID() uint16 { return n.lid }

@@ -1,9 +1,11 @@
 package softnic
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"net/netip"
 
 	"github.com/farwire/farwire/internal/link"
@@ -27,8 +29,13 @@ type gid struct {
 
 // plugIn joins the networks and fills the GID table.
 func (n *NIC) plugIn() error {
-	if n.cfg.LinkLayer == verbs.LinkInfiniBand {
+	switch {
+	case n.cfg.LinkLayer == verbs.LinkInfiniBand:
 		return n.plugInInfiniBand()
+	case n.cfg.Unaddressed:
+		n.guid = randomGUID()
+		n.gids, n.mtu = make([]gid, FunctionGIDs), verbs.MTU4096
+		return nil
 	}
 	return n.plugInEthernet()
 }
@@ -124,12 +131,17 @@ func (n *NIC) join(addr netip.Addr) (link.Link, error) {
 
 // impair opens a link that spoils packets as the faults say, and keeps it.
 func (n *NIC) impair(open func(link.Receiver) (link.Link, error)) (link.Link, error) {
-	l, err := link.Impair(n.tapped(open), n.faults.impairments(n.cfg.Seed+uint64(len(n.links))), n.deliver)
+	l, err := link.Impair(n.tapped(open), n.nextImpairments(), n.deliver)
 	if err != nil {
 		return nil, err
 	}
 	n.links = append(n.links, l)
 	return l, nil
+}
+
+// nextImpairments are those of one more link.
+func (n *NIC) nextImpairments() link.Impairments {
+	return n.faults.impairments(n.cfg.Seed + uint64(len(n.links)))
 }
 
 func (f Faults) impairments(seed uint64) link.Impairments {
@@ -159,8 +171,21 @@ func guidOf(addr netip.Addr) (guid [8]byte) {
 	h := fnv.New64a()
 	h.Write(a[:])
 	h.Sum(guid[:0])
-	guid[0], guid[1] = 0x9a, 0x03 // of the vendor's, locally administered
+	return ownGUID(guid)
+}
+
+// ownGUID is a GUID of the vendor's, locally administered.
+func ownGUID(guid [8]byte) [8]byte {
+	guid[0], guid[1] = 0x9a, 0x03
 	return guid
+}
+
+// randomGUID is the GUID of a port without an address to make one of. It is that of a
+// MAC (EUI-64), as the kernel makes the port's default GID of its interface's.
+func randomGUID() (guid [8]byte) {
+	binary.BigEndian.PutUint64(guid[:], rand.Uint64())
+	guid[3], guid[4] = 0xff, 0xfe
+	return ownGUID(guid)
 }
 
 // linkLocal is the default GID: the link-local prefix and the GUID.
@@ -208,7 +233,7 @@ func (n *NIC) portAttributes() uapi.QueryPortResp {
 
 // gidEntry is the kernel's record of a slot; ok is false if it is empty.
 func (n *NIC) gidEntry(i uint64) (e uapi.GIDEntry, ok bool) {
-	if i >= uint64(len(n.gids)) {
+	if i >= uint64(len(n.gids)) || n.gids[i].gid.IsZero() {
 		return e, false
 	}
 	g := n.gids[i]

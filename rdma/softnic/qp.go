@@ -38,6 +38,7 @@ type qp struct {
 	stride         uint32 // of the receive queue, in bytes
 	caps           uapi.QPCap
 	signalAll      bool
+	sink           bool // entries complete and do nothing
 	charge         int64
 
 	inlineSend, inlineReceive uint32 // bytes of a message that go into its completion

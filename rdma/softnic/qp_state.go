@@ -69,7 +69,7 @@ func (n *NIC) checkPath(d *uapi.QPDest) error {
 		return refuse(einval, "service level %d", d.Sl)
 	}
 	if d.IsGlobal != 0 {
-		if d.SgidIndex >= GIDSlots {
+		if int(d.SgidIndex) >= max(GIDSlots, len(n.gids)) {
 			return refuse(einval, "source GID index %d", d.SgidIndex)
 		}
 		if int(d.SgidIndex) >= len(n.gids) {
@@ -95,12 +95,16 @@ func (n *NIC) checkRoute(d *uapi.QPDest) error {
 	source, peer := n.gids[d.SgidIndex], verbs.GID(d.Dgid)
 	to := peer.Addr()
 	switch {
+	case source.gid.IsZero():
+		return refuse(syscall.ENODATA, "source GID index %d is empty", d.SgidIndex)
 	case source.link == nil:
 		return refuse(enotsup, "source GID index %d is of RoCE v1", d.SgidIndex)
 	case peer.IsZero() || peer.IsMulticast() || to.IsUnspecified() || to.IsMulticast():
 		return refuse(einval, "peer GID %v", peer)
 	case peer.IsV4() != source.gid.IsV4() || to.IsLinkLocalUnicast() != source.gid.Addr().IsLinkLocalUnicast():
 		return refuse(einval, "peer GID %v from %v", peer, source.gid)
+	case n.cfg.Unaddressed: // its driver's kernel looks at routes itself
+		return nil
 	}
 	if there, err := n.known(to); there || err != nil {
 		return err

@@ -59,7 +59,11 @@ func (q *qp) post(posted uint16) {
 	} else {
 		q.head += min(s.blocks(), pending)
 	}
-	if q.isNull(w) {
+	switch {
+	case q.sink:
+		q.CompleteSend(w, w.Fault, 0)
+		return
+	case q.isNull(w):
 		q.completeNull(w)
 		return
 	}
@@ -162,6 +166,9 @@ func (q *qp) read(s *slot, posted uint16) error {
 		return bad(detailQueueGone, "block %d", q.head)
 	}
 	s.fetched = max(size, prm.Unit)
+	if q.sink {
+		return nil
+	}
 	parse := prm.ParseSend
 	if q.kind == uapi.QPTypeUD {
 		parse = prm.ParseDatagram
