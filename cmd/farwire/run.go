@@ -30,6 +30,8 @@ type settings struct {
 	verbose  bool
 
 	ended <-chan struct{} // closed when a network that was joined is gone; set by withNICs
+
+	unaddressed bool // the port has the addresses that a guest's kernel gives it
 }
 
 const runUsage = `usage: farwire run [flags] -- program args [::: program args ...]
@@ -123,7 +125,7 @@ func (s *settings) config(log *slog.Logger) (*softnic.Config, error) {
 	if cfg.Link == softnic.LinkAuto {
 		cfg.Link = softnic.LinkMemory
 	}
-	cfg.RoCEv2Only = true
+	cfg.RoCEv2Only, cfg.Unaddressed = true, s.unaddressed
 	cfg.Logger = log
 	return cfg, nil
 }

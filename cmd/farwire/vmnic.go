@@ -22,6 +22,9 @@ guest's memory must be shared:
 	  -object memory-backend-memfd,id=m0,size=1024M,share=on \
 	  -device '{"driver":"vfio-user-pci","socket":{"type":"unix","path":"/tmp/nic.sock"}}' ...
 
+With -link eth the port is Ethernet: the guest's interface comes up, and the addresses it
+is given are the port's RoCE v2 GIDs. Frames are not carried.
+
 When the machine ends the next one may connect. Programs of farwire run, and other
 virtual machines, are in the same network with -join, here or there.
 
@@ -36,7 +39,7 @@ func parseVMNIC(args []string, stdout io.Writer) (s settings, socket string, err
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&socket, "socket", "", "`path` of the socket that QEMU connects to")
-	flags.StringVar(&s.link, "link", "ib", "link `layer` of the NIC: ib")
+	flags.StringVar(&s.link, "link", "ib", "link `layer` of the NIC: ib, or eth for RoCE")
 	flags.StringVar(&s.nic, "nic", "", "`settings` of the NIC, key=value,..., as FARWIRE_SOFTNIC takes them")
 	flags.StringVar(&s.impair, "impair", "", "`faults`, key=value,..., such as loss=0.01,seed=7")
 	flags.StringVar(&s.trace, "trace", "", "write what the guest's queues and the NIC tell each other to a `file`; - is standard error")
@@ -50,10 +53,13 @@ func parseVMNIC(args []string, stdout io.Writer) (s settings, socket string, err
 		return s, "", fmt.Errorf("vm-nic: %q is too much", flags.Arg(0))
 	case socket == "":
 		return s, "", errors.New("vm-nic: -socket is missing")
-	case s.link != "ib":
-		return s, "", fmt.Errorf("vm-nic: link layer %q: the device has an InfiniBand port only, as yet", s.link)
+	case s.link != "ib" && s.link != "eth":
+		return s, "", fmt.Errorf("vm-nic: link layer %q is neither ib nor eth", s.link)
 	case s.network != "" && s.join != "":
 		return s, "", errors.New("vm-nic: -network and -join: a network is offered or joined")
+	}
+	if s.link == "eth" {
+		s.link, s.unaddressed = "roce", true // the guest's kernel has the addresses
 	}
 	return s, socket, nil
 }

@@ -17,7 +17,7 @@ import (
 )
 
 func TestVMNICArguments(t *testing.T) {
-	for _, args := range []string{"vm-nic", "vm-nic -socket s -link eth", "vm-nic -socket s more", "vm-nic -socket s -network a -join=b"} {
+	for _, args := range []string{"vm-nic", "vm-nic -socket s -link fc", "vm-nic -socket s more", "vm-nic -socket s -network a -join=b"} {
 		require.ErrorContains(t, run(t.Context(), strings.Fields(args), io.Discard), "vm-nic: ", args)
 	}
 	var out bytes.Buffer

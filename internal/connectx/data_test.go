@@ -14,6 +14,7 @@ import (
 type pair struct {
 	g          *guest
 	qpn, cqn   uint32
+	pd         uint32
 	cq, buffer uint64 // addresses
 	record     uint64
 	cqRecord   uint64
@@ -67,7 +68,7 @@ func (g *guest) qpInput(pd, cqn uint32, record uint64) []byte {
 }
 
 func (g *guest) createPair(pd, eq uint32) *pair {
-	p := &pair{g: g}
+	p := &pair{g: g, pd: pd}
 	p.cqn, p.cq, p.cqRecord = g.createCQ(eq)
 	p.record = g.alloc(8)
 	in := g.qpInput(pd, p.cqn, p.record)
@@ -86,6 +87,11 @@ func (p *pair) move(op ifc.Opcode, fill func(c, path []byte)) {
 }
 
 func (p *pair) connect(peer *pair) {
+	p.connectBy(peer, func(path []byte) { ifc.AddressPath.LID.Put(path, uint64(peer.g.nic.LID())) })
+}
+
+// connectBy is connect with a path that way fills in.
+func (p *pair) connectBy(peer *pair, way func(path []byte)) {
 	q, a := &ifc.QueuePair, &ifc.AddressPath
 	p.move(ifc.ResetToInit, func(c, path []byte) {
 		a.Port.Put(path, 1)
@@ -96,7 +102,7 @@ func (p *pair) connect(peer *pair) {
 		q.RemoteQPN.Put(c, uint64(peer.qpn))
 		q.ReceivePSN.Put(c, 100)
 		a.Port.Put(path, 1)
-		a.LID.Put(path, uint64(p.g.nic.LID()))
+		way(path)
 	})
 	p.move(ifc.RTRToRTS, func(c, path []byte) {
 		q.SendPSN.Put(c, 100)

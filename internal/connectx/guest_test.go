@@ -91,7 +91,13 @@ const (
 
 func newGuest(t testing.TB) *guest {
 	t.Helper()
-	nic, err := softnic.New(&softnic.Config{LinkLayer: verbs.LinkInfiniBand, Link: softnic.LinkMemory, Network: softnic.NewNetwork()})
+	return newGuestOn(t, softnic.Config{LinkLayer: verbs.LinkInfiniBand, Network: softnic.NewNetwork()})
+}
+
+func newGuestOn(t testing.TB, c softnic.Config) *guest {
+	t.Helper()
+	c.Link = softnic.LinkMemory
+	nic, err := softnic.New(&c)
 	require.NoError(t, err)
 	g := &guest{t: t, nic: nic, mem: &ram{b: make([]byte, ramSize)}, next: firstFree}
 	g.d, err = New(Config{NIC: nic, Memory: g.mem, Raise: func(v int) {

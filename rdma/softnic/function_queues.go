@@ -140,6 +140,7 @@ func (p *Function) RunSink(number uint32, run bool) error {
 		case q.state == uapi.QPReset:
 			q.state = uapi.QPRTS
 			q.ring()
+			q.nic.pending.Store(true)
 		}
 		return nil
 	})
