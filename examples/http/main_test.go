@@ -17,11 +17,11 @@ var program = exampletest.Program{
 	Bad:   [][]string{{"-t", "0s"}, {"-body", "-1"}},
 }
 
-func TestMain(m *testing.M)           { program.TestMain(m) }
-func TestOneProcess(t *testing.T)     { program.OneProcess(t) }
-func TestTwoProcesses(t *testing.T)   { program.TwoProcesses(t) }
-func TestKernel(t *testing.T) { program.OnKernel(t) }
-func TestUsage(t *testing.T)          { program.Usage(t) }
+func TestMain(m *testing.M)         { program.TestMain(m) }
+func TestOneProcess(t *testing.T)   { program.OneProcess(t) }
+func TestTwoProcesses(t *testing.T) { program.TwoProcesses(t) }
+func TestKernel(t *testing.T)       { program.OnKernel(t) }
+func TestUsage(t *testing.T)        { program.Usage(t) }
 
 // On a terminal the progress is one line that ends as the result; elsewhere only the
 // result is printed. Missing and changed bytes are errors.

@@ -14,8 +14,8 @@ var program = exampletest.Program{
 	Bad:   [][]string{{"-n", "0"}, {"-bytes", "-1"}},
 }
 
-func TestMain(m *testing.M)           { program.TestMain(m) }
-func TestOneProcess(t *testing.T)     { program.OneProcess(t) }
-func TestTwoProcesses(t *testing.T)   { program.TwoProcesses(t) }
-func TestKernel(t *testing.T) { program.OnKernel(t) }
-func TestUsage(t *testing.T)          { program.Usage(t) }
+func TestMain(m *testing.M)         { program.TestMain(m) }
+func TestOneProcess(t *testing.T)   { program.OneProcess(t) }
+func TestTwoProcesses(t *testing.T) { program.TwoProcesses(t) }
+func TestKernel(t *testing.T)       { program.OnKernel(t) }
+func TestUsage(t *testing.T)        { program.Usage(t) }
