@@ -9,7 +9,9 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -18,7 +20,26 @@ import (
 // operations: the name, and the instructions of one entry. It executes the program
 // one instruction at a time between each two breakpoints of its first thread, so
 // that the count is exact, and the same for any language.
+//
+// The program is run again if it gets stuck.
 func trace(args []string, stdout io.Writer) error {
+	for try := 1; ; try++ {
+		if err := traceOnce(args, stdout); try == tries || !errors.Is(err, errStuck) {
+			return err
+		}
+	}
+}
+
+// A program is stuck if Go's scheduler has taken the thread away for another goroutine just
+// before all other threads were stopped: then nobody gives it back.
+const tries = 3
+
+var errStuck = errors.New("trace: program is stuck between two breakpoints")
+
+// patience is how long an instruction may take.
+var patience = 10 * time.Second
+
+func traceOnce(args []string, stdout io.Writer) error {
 	// The thread that starts a program traces it. It stays on its processor, so it ends
 	// with this goroutine.
 	runtime.LockOSThread()
@@ -139,13 +160,19 @@ func (p traced) stop() error {
 // again, and returns how many they were.
 func (p traced) step() (n int, err error) {
 	start, err := p.at()
+	var steps atomic.Int64
+	defer p.watch(&steps)()
 	for at := uint64(0); err == nil && at != start; n++ {
+		steps.Add(1)
 		if err := unix.PtraceSingleStep(int(p)); err != nil {
 			return n, err
 		}
 		status, err := p.wait()
 		if err != nil {
 			return n, err
+		}
+		if status.Signaled() && status.Signal() == unix.SIGKILL {
+			return n, errStuck // by watch
 		}
 		if status.StopSignal() != unix.SIGTRAP {
 			return n, fmt.Errorf("trace: program ended between two breakpoints: %v", status)
@@ -155,6 +182,27 @@ func (p traced) step() (n int, err error) {
 		}
 	}
 	return n, err
+}
+
+// watch kills the program when it makes no step for a while, until stop is called.
+func (p traced) watch(steps *atomic.Int64) (stop func()) {
+	done := make(chan struct{})
+	go func() {
+		for seen := int64(-1); ; {
+			select {
+			case <-done:
+				return
+			case <-time.After(patience):
+			}
+			now := steps.Load()
+			if now == seen {
+				_ = unix.Kill(int(p), unix.SIGKILL)
+				return
+			}
+			seen = now
+		}
+	}()
+	return func() { close(done) }
 }
 
 // at is the address of the next instruction.
