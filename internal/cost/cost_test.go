@@ -45,7 +45,7 @@ var most = map[string]float64{
 // The command prints a row for each operation.
 func TestCost(t *testing.T) {
 	need(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
 	defer cancel()
 	// The test's own program may be one with the race detector.
 	program := filepath.Join(t.TempDir(), "cost")
