@@ -29,10 +29,7 @@ func (n *NIC) note(share int) {
 func (n *NIC) run(share int) {
 	for n.pending.Load() && n.mu.TryLock() {
 		share -= 1 + n.process(share)
-		other := n.disturbed
-		n.disturbed = nil
-		n.mu.Unlock()
-		if other != nil {
+		if other := n.giveUp(); other != nil {
 			share /= 2
 			other.run(share)
 		}
@@ -48,8 +45,17 @@ func (n *NIC) run(share int) {
 func (n *NIC) lock() { n.mu.Lock() }
 
 func (n *NIC) unlock() {
-	n.mu.Unlock()
+	if other := n.giveUp(); other != nil { // a command does what was rung before it
+		other.run(inlineWork)
+	}
 	n.run(inlineWork)
+}
+
+// giveUp unlocks the NIC, and returns the one that it disturbed, if it did.
+func (n *NIC) giveUp() (other *NIC) {
+	other, n.disturbed = n.disturbed, nil
+	n.mu.Unlock()
+	return other
 }
 
 // handOver lets the NIC's own goroutine go on, so that the one that brought the

@@ -191,3 +191,17 @@ func TestPassBothWays(t *testing.T) {
 	t.Logf("%d of %d messages passed", a.Passed+b.Passed, 2*rounds)
 	require.NotZero(t, a.Passed+b.Passed)
 }
+
+// What was brought to a NIC while a command of another one held it is done when the
+// command is over.
+func TestDisturbedByCommand(t *testing.T) {
+	p := newRawPair(t, passing())
+	p.qb.receive(p.mb.segment(0, 10))
+	p.na.lock()
+	p.nb.mu.Lock()
+	p.qb.nop(prm.CQEUpdate) // finds the NIC taken
+	p.na.letGo(p.nb)
+	require.Nil(t, p.cb.next())
+	p.na.unlock()
+	require.NotNil(t, p.cb.next())
+}
