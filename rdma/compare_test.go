@@ -46,7 +46,7 @@ func TestCompareSoftRoCE(t *testing.T) {
 	t.Setenv(DeviceEnv, device)
 	all := []measured{
 		comparePerftest(t, device, index),
-		compareStream(t, "Conn", "", func(address string) (net.Conn, error) { return Dial("rdma", address) }),
+		compareStream(t, "Conn", "", func(address string) (net.Conn, error) { return (&Dialer{Config: patient}).Dial("rdma", address) }),
 		compareRsockets(t, addr),
 		compareStream(t, "TCP", "tcp ", func(address string) (net.Conn, error) { return net.Dial("tcp", address) }),
 	}

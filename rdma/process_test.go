@@ -3,6 +3,7 @@ package rdma
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -33,7 +34,7 @@ func play(role string) {
 		clients(address)
 		return
 	}
-	listen, network := Listen, "rdma"
+	listen, network := listenAloud, "rdma"
 	role, tcp := strings.CutPrefix(role, "tcp ")
 	if tcp {
 		listen, network = net.Listen, "tcp"
@@ -64,6 +65,18 @@ func clients(address string) {
 	}
 	fmt.Println("ready")
 	select {}
+}
+
+// patient is for the first connection of a process in a slow virtual machine.
+var patient = Config{HandshakeTimeout: time.Minute}
+
+// listenAloud is Listen that tells of clients whose handshake failed, which the client
+// may not hear of.
+func listenAloud(network, address string) (net.Listener, error) {
+	lc := ListenConfig{Config: patient, OnError: func(remote net.Addr, err error) {
+		fmt.Fprintf(os.Stderr, "handshake with %v: %v\n", remote, err)
+	}}
+	return lc.Listen(context.Background(), network, address)
 }
 
 // process is another process with a server in it.
