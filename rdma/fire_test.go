@@ -20,9 +20,8 @@ import (
 // http.Serve, or leave anything behind; each is told to OnError and counted. What
 // good ones wait is printed.
 func TestUnderFire(t *testing.T) {
-	const n, atOnce, backlog = 1000, 128, 160
+	const n, staying, backlog = 1000, 128, 160
 	l := inMemory(t, softnic.Config{})
-	l.listener.HandshakeTimeout = 3 * time.Second
 	var told atomic.Uint64
 	lc := ListenConfig{Config: l.listener, Backlog: backlog, OnError: func(net.Addr, error) { told.Add(1) }}
 	ln, err := lc.Listen(t.Context(), "rdma", "127.0.0.1:0")
@@ -33,17 +32,24 @@ func TestUnderFire(t *testing.T) {
 	go func() { served <- server.Serve(ln) }()
 
 	hello := "FARW\x01\x01\x01\x00\x00\x58\x00\x00" + strings.Repeat("x", 32) // half of one
+	held := make(chan net.Conn, staying)                                      // those who stay, until others come
 	says := func(what string, stay bool) func(net.Conn) {
 		return func(c net.Conn) {
 			io.WriteString(c, what)
-			if stay {
-				io.Copy(io.Discard, c) // until the listener has had enough
+			for stay {
+				select {
+				case held <- c:
+					return
+				default:
+					(<-held).Close()
+				}
 			}
+			c.Close()
 		}
 	}
 	bad := []func(net.Conn){
 		says("", false), // a port scan
-		func(c net.Conn) { c.(*net.TCPConn).SetLinger(0) },
+		func(c net.Conn) { c.(*net.TCPConn).SetLinger(0); c.Close() },
 		says("GET / HTTP/1.1\r\nHost: x\r\n\r\n", true),
 		says("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", true), // TLS
 		says(hello, false),
@@ -54,16 +60,21 @@ func TestUnderFire(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		inParallel(n, atOnce, func(i int) {
+		inParallel(n, 16, func(i int) {
 			c, err := net.Dial("tcp", address)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			defer c.Close()
 			bad[i%len(bad)](c)
 		})
 	}()
+	t.Cleanup(func() {
+		<-done
+		for len(held) > 0 {
+			(<-held).Close()
+		}
+	})
 	d := &Dialer{Config: l.dialer}
 	get := func() time.Duration {
 		client := &http.Client{Transport: &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}}
@@ -95,6 +106,9 @@ func TestUnderFire(t *testing.T) {
 	case err := <-served:
 		require.Fail(t, "Serve has ended", "%v", err)
 	default:
+	}
+	for len(held) > 0 {
+		(<-held).Close()
 	}
 	eventually(t, func() bool { return told.Load() == n }, "clients that OnError was not told of")
 	s := ln.(*listener.Listener).Stats()
