@@ -235,8 +235,7 @@ func TestFlood(t *testing.T) {
 func TestHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := make(chan struct{})
-		var s *server
-		s = newServer(t, Config{Backlog: 2, Handshake: func(ctx context.Context, nc net.Conn) (*conn.Conn, error) {
+		s := newServer(t, Config{Backlog: 2, Handshake: func(ctx context.Context, nc net.Conn) (*conn.Conn, error) {
 			var b [1]byte
 			if _, err := io.ReadFull(nc, b[:]); err != nil {
 				return nil, err
@@ -263,7 +262,7 @@ func TestHeard(t *testing.T) {
 		time.Sleep(minAge - 2*silentAge - 1)
 		synctest.Wait()
 		require.Equal(t, uint64(4), s.Stats().Accepted)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		synctest.Wait()
 		require.Equal(t, Stats{Accepted: 5, Failed: 3, Evicted: 3, UnderWay: 2}, s.Stats())
 		_, err := heard[0].Read(make([]byte, 1))

@@ -113,7 +113,6 @@ func (j job) takeTurns(conns []net.Conn) error {
 
 // crowd is what was found about many connections of a link.
 type crowd struct {
-	name          string
 	opened        result
 	memory, files [2]float64 // of a connection, at the client and at the server
 	few, many     result
