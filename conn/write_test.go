@@ -244,17 +244,33 @@ type panicker struct{}
 func (panicker) Read([]byte) (int, error)  { panic("reader") }
 func (panicker) Write([]byte) (int, error) { panic("writer") }
 
+// noticed is a reader that tells of each Read before it begins.
+type noticed struct {
+	io.Reader
+	reads chan<- struct{}
+}
+
+func (r noticed) Read(p []byte) (int, error) {
+	r.reads <- struct{}{}
+	return r.Reader.Read(p)
+}
+
 // TestReadFromDoesNotBlockOthers: while ReadFrom waits for its reader, Write and Close
 // work, and a second ReadFrom too.
 func TestReadFromDoesNotBlockOthers(t *testing.T) {
 	p := newPair(t, setup{sends: 2})
-	r, w := io.Pipe()
-	r2, w2 := io.Pipe()
 	done := make(chan error, 2)
-	go func() { _, err := p.a.ReadFrom(r); done <- err }()
-	w.Write([]byte("1"))
-	go func() { _, err := p.a.ReadFrom(r2); done <- err }()
-	w2.Write([]byte("2"))
+	// blocked has ReadFrom read one byte, and returns when it waits for more.
+	blocked := func(first string) *io.PipeWriter {
+		r, w := io.Pipe()
+		reads := make(chan struct{}, 3)
+		go func() { _, err := p.a.ReadFrom(noticed{r, reads}); done <- err }()
+		w.Write([]byte(first))
+		<-reads
+		<-reads
+		return w
+	}
+	w, w2 := blocked("1"), blocked("2")
 	got := make([]byte, 10_002)
 	read := make(chan error, 1)
 	go func() { _, err := io.ReadFull(p.b, got); read <- err }()
