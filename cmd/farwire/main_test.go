@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,8 +13,15 @@ import (
 // asTool is set in the environment of a test binary that is to be the tool.
 const asTool = "FARWIRE_TOOL"
 
+// The main goroutine keeps the first thread until a child has become its program: that
+// must work on any thread.
+func init() { runtime.LockOSThread() }
+
 func TestMain(m *testing.M) {
-	interpose.Child()
+	returned := make(chan struct{})
+	go func() { interpose.Child(); close(returned) }()
+	<-returned
+	runtime.UnlockOSThread()
 	if os.Getenv(asTool) != "" {
 		os.Unsetenv(asTool)
 		main()

@@ -29,6 +29,7 @@ func startRun(t *testing.T, args ...string) *otherRun {
 	r := &otherRun{Cmd: exec.Command("/proc/self/exe", append([]string{"run"}, args...)...)}
 	r.Env = append(os.Environ(), asTool+"=1")
 	r.Stdout, r.Stderr = &r.said, &r.said
+	r.WaitDelay = bound // a program that outlives its run has its output
 	require.NoError(t, r.Start())
 	t.Cleanup(func() {
 		_ = r.Process.Kill() // it may have ended

@@ -34,6 +34,11 @@ func Child() {
 func become(path string) error {
 	runtime.LockOSThread()
 	unix.CloseOnExec(childSocket)
+	// Pdeathsig is the first thread's, and this may be another, whose setting the
+	// program gets. If the parent has died meanwhile, Sendmsg fails.
+	if err := unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(unix.SIGKILL), 0, 0, 0); err != nil {
+		return fmt.Errorf("set parent death signal: %w", err)
+	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, childVar+"=") })
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)

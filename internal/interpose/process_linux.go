@@ -70,7 +70,7 @@ func (h *Host) start(ctx context.Context, c Command) (*Process, error) {
 	cmd.ExtraFiles = []*os.File{theirs}
 	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
 	cmd.WaitDelay = killDelay
-	// Without this process a program could only spin for ever.
+	// Without this process a program could only spin for ever. The child sets it anew.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	err = cmd.Start()
 	theirs.Close()
