@@ -93,7 +93,7 @@ func (r *requester) advance(now time.Time, s seq) {
 		return
 	}
 	r.oldest = s
-	r.left, r.leftRNR = r.attr.Retries, r.attr.RNRRetry
+	r.left, r.leftRNR, r.silent = r.attr.Retries, r.attr.RNRRetry, 0
 	r.wentBack, r.waiting = false, false
 	if r.next < s {
 		r.seek(s)

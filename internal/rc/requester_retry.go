@@ -10,12 +10,16 @@ import (
 //
 // The transport timer (section 9.7.6) runs exactly while a packet that asks for
 // an answer is outstanding. It starts when the first such packet goes out,
-// starts anew with each answer, and stops while the peer is not ready.
+// starts anew with each answer, and stops while the peer is not ready. The standard
+// lets it take one to four times the timeout: it takes one, then two, then four, so
+// that one loss is repaired soon and a peer that gets no processor for a while, which
+// a NIC in software may not, is not given up.
 type retry struct {
 	due      time.Time // the transport timer; zero while it is stopped
 	resume   time.Time // end of the wait, if waiting
 	waiting  bool      // the peer was not ready: nothing is sent until resume
 	wentBack bool      // a NAK has been obeyed: more of them tell nothing new
+	silent   uint8     // times the transport timer ended without an answer
 	left     uint8     // times to go back without an answer
 	leftRNR  uint8     // waits without an answer
 }
@@ -40,6 +44,7 @@ func (r *requester) expire(now time.Time) {
 		r.waiting = now.Before(r.resume)
 	case !r.due.IsZero() && !now.Before(r.due):
 		r.q.counters.Timeouts++
+		r.silent++
 		r.wentBack = false
 		r.again(errTimeout)
 	}
@@ -49,7 +54,7 @@ func (r *requester) expire(now time.Time) {
 func (r *requester) arm(now time.Time) {
 	r.due = time.Time{}
 	if r.wait > 0 && r.asked > r.oldest {
-		r.due = now.Add(r.wait)
+		r.due = now.Add(r.wait << min(r.silent, 2))
 	}
 }
 
@@ -88,7 +93,7 @@ func (r *requester) pause(now time.Time, d time.Duration) {
 		}
 		r.leftRNR--
 	}
-	r.left = r.attr.Retries
+	r.left, r.silent = r.attr.Retries, 0
 	r.wentBack = false
 	r.waiting, r.resume = true, now.Add(d)
 	r.rewind()

@@ -329,15 +329,19 @@ func TestTimeoutCodes(t *testing.T) {
 	}
 }
 
-// retry_cnt counts timeouts since the last progress; 7 means 7.
+// retry_cnt counts timeouts since the last progress; 7 means 7. Each wait is one to four
+// times the timeout.
 func TestTimeoutRetries(t *testing.T) {
 	for retries := range uint8(8) {
 		s := newScript(t, func(_ *Params, _ *Receiving, a *Sending) { a.Retries = retries })
 		s.post(Work{Slot: 1, Op: OpSend})
 		s.post(Work{Slot: 2, Op: OpSend})
+		waits := []time.Duration{testWait, 2 * testWait, 4 * testWait, 4 * testWait, 4 * testWait, 4 * testWait, 4 * testWait, 4 * testWait}
 		rounds := func(want ...string) {
-			for range retries {
-				s.advance(testWait)
+			for _, wait := range waits[:retries] {
+				s.advance(wait - 1)
+				s.wantSilence()
+				s.advance(1)
 				s.want(want...)
 			}
 		}
@@ -348,7 +352,7 @@ func TestTimeoutRetries(t *testing.T) {
 		s.wantDone(done{1, OK, 0})
 		rounds("SEND Only 101 [0] A")
 		s.wantDone()
-		s.advance(testWait)
+		s.advance(waits[retries])
 		s.wantDone(done{2, RetriesExceeded, 0})
 		s.wantFlushed()
 	}
