@@ -1,0 +1,63 @@
+package rdma
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Programs that are started while connections are busy take no file of theirs along, and no
+// byte is lost or changed by it.
+func TestExec(t *testing.T) {
+	sh, err := exec.LookPath("sh")
+	if err != nil {
+		t.Skip("it starts a shell:", err)
+	}
+	eachLink(t, func(t *testing.T, l link) {
+		a, b := l.pair(t)
+		over := make(chan struct{})
+		defer func() { <-over }()
+		go func() {
+			defer close(over)
+			testStreams(t, a, b, int64(max(1<<20, times(16<<20))))
+		}()
+		started := 0
+		for busy := true; busy || started < 5; started++ {
+			select {
+			case <-over:
+				busy = false
+			default:
+			}
+			// The shell lists its own files: no other process, whose files would be more.
+			cmd := exec.Command(sh, "-c", `for f in /proc/$$/fd/*; do readlink $f || true; done`)
+			out, err := cmd.Output()
+			require.NoError(t, err)
+			require.NotEmpty(t, out)
+			for file := range strings.FieldsSeq(string(out)) {
+				ours := strings.HasPrefix(file, "socket:") || strings.HasPrefix(file, "anon_inode:") ||
+					strings.HasPrefix(file, "/memfd:") || strings.HasPrefix(file, "/dev/infiniband/")
+				require.False(t, ours && !inherited(file), "%s of %q", file, out)
+			}
+		}
+		<-over
+		_, err := a.Write([]byte("x"))
+		require.NoError(t, err)
+		_, err = io.ReadFull(b, make([]byte, 1))
+		require.NoError(t, err)
+		t.Log(started, "programs")
+	})
+}
+
+// inherited reports whether a file is one that this process hands on on purpose.
+func inherited(file string) bool {
+	for _, f := range []string{"/proc/self/fd/0", "/proc/self/fd/1", "/proc/self/fd/2"} {
+		if name, _ := os.Readlink(f); name == file {
+			return true
+		}
+	}
+	return false
+}
