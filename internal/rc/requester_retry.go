@@ -11,9 +11,7 @@ import (
 // The transport timer (section 9.7.6) runs exactly while a packet that asks for
 // an answer is outstanding. It starts when the first such packet goes out,
 // starts anew with each answer, and stops while the peer is not ready. The standard
-// lets it take one to four times the timeout: it takes one, then two, then four, so
-// that one loss is repaired soon and a peer that gets no processor for a while, which
-// a NIC in software may not, is not given up.
+// lets it take one to four times the timeout: see patience.
 type retry struct {
 	due      time.Time // the transport timer; zero while it is stopped
 	resume   time.Time // end of the wait, if waiting
@@ -29,6 +27,12 @@ var (
 	errSequence = errors.New("packets or answers are lost")
 	errNotReady = errors.New("peer has no receive")
 )
+
+// patience is how long the transport timer may become. A timeout below it is taken once,
+// then twice, then four times, so that one loss is repaired soon and a peer that gets no
+// processor for a second, which may happen to a NIC in software, is not given up. Longer
+// ones are long enough.
+const patience = 300 * time.Millisecond
 
 // deadline returns when expire has something to do.
 func (r *requester) deadline() (time.Time, bool) {
@@ -54,7 +58,7 @@ func (r *requester) expire(now time.Time) {
 func (r *requester) arm(now time.Time) {
 	r.due = time.Time{}
 	if r.wait > 0 && r.asked > r.oldest {
-		r.due = now.Add(r.wait << min(r.silent, 2))
+		r.due = now.Add(max(r.wait, min(r.wait<<min(r.silent, 2), patience)))
 	}
 }
 

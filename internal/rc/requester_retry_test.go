@@ -358,6 +358,26 @@ func TestTimeoutRetries(t *testing.T) {
 	}
 }
 
+// A long timeout does not grow.
+func TestTimeoutGrowsToPatience(t *testing.T) {
+	s := newScript(t, func(_ *Params, _ *Receiving, a *Sending) { a.Timeout = 16 })
+	s.post(Work{Slot: 1, Op: OpSend})
+	s.next()
+	for _, want := range []time.Duration{4096 << 16, patience, patience} {
+		s.wantDeadline(want)
+		s.advance(want)
+		s.next()
+	}
+	s = newScript(t, func(_ *Params, _ *Receiving, a *Sending) { a.Timeout = 18 })
+	s.post(Work{Slot: 1, Op: OpSend})
+	s.next()
+	for range 3 {
+		s.wantDeadline(4096 << 18)
+		s.advance(4096 << 18)
+		s.next()
+	}
+}
+
 // Sequence NAKs and implied ones count too.
 func TestNAKRetries(t *testing.T) {
 	s := newScript(t, func(_ *Params, _ *Receiving, a *Sending) { a.Retries = 1 })
