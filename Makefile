@@ -52,6 +52,7 @@ vm:
 vm-mlx5:
 	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -timeout 30m -run TestKernelDrivers ./internal/connectx
 	$(GO) run ./internal/vmtest/vmrun -nic ib -kernels $(KERNELS)
+	$(GO) run ./internal/vmtest/vmrun -nic eth -kernels $(KERNELS)
 
 # With which kernels' RoCE the software NIC was seen to work: the table of docs/wire.md.
 .PHONY: interop-table

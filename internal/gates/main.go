@@ -35,7 +35,7 @@ func main() {
 func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("gates", flag.ContinueOnError)
 	flags.SetOutput(stdout)
-	pattern := flags.String("run", "", "run the gates whose group and name match a `regexp`, such as \"^perftest.*UD\"")
+	pattern := flags.String("run", "", "run the gates whose group, name and link layer match a `regexp`, such as \"^perftest.*UD.*roce\"")
 	document := flags.String("doc", "", "write what passed into a `file`, between the marks that are there for it")
 	race := flags.Bool("race", false, "build the tool with the race detector")
 	if err := flags.Parse(args); err != nil {
@@ -75,10 +75,10 @@ func runGates(ctx context.Context, t *tool, chosen *regexp.Regexp, found version
 	fmt.Fprintln(stdout, found)
 	table := newTable(stdout)
 	for _, g := range allGates(found) {
-		if !chosen.MatchString(g.title()) {
-			continue
-		}
 		for _, l := range g.layers() {
+			if !chosen.MatchString(g.title() + " " + string(l)) {
+				continue
+			}
 			table.add(g, l, t.try(ctx, g, l))
 			if err := ctx.Err(); err != nil {
 				return err
