@@ -15,7 +15,8 @@ const module = "github.com/farwire/farwire"
 // only packages on earlier lines, so that every import points down.
 var layers = [][]string{
 	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce", "internal/rxeabi", "internal/pcap", "internal/dcqcn", "internal/coracle", "internal/perftest", "internal/vmtest/plan", "internal/pciconfig", "internal/ifc"},
-	{"internal/link", "internal/vmtest", "internal/vmtest/cable", "internal/vfiouser"},
+	{"internal/shm", "internal/vmtest", "internal/vfiouser"},
+	{"internal/link", "internal/vmtest/cable"},
 	{"internal/rc", "rdma/verbs"},
 	{"internal/ud", "rdma/work", "rdma/internal/ledger", "rdma/softnic/trace"},
 	{"rdma/internal/nic"},

@@ -25,6 +25,10 @@ var transports = []struct {
 		needUDP(b)
 		return overUDP(b, softnic.Config{}).pair(b)
 	}},
+	{"shm", func(b *testing.B) (client, server net.Conn) {
+		needUDP(b)
+		return overShared(b, softnic.Config{}).pair(b)
+	}},
 }
 
 func tcpPair(b *testing.B) (client, server net.Conn) {

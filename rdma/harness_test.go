@@ -137,6 +137,20 @@ func inMemory(t testing.TB, c softnic.Config) link {
 
 // overUDP is two NICs whose packets cross UDP sockets.
 func overUDP(t testing.TB, c softnic.Config) link {
+	c.NoSharedMemory = true
+	return apart(t, c)
+}
+
+// overShared is two NICs whose packets cross shared memory, as those of two processes.
+func overShared(t testing.TB, c softnic.Config) link {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has memory that can be shared so")
+	}
+	return apart(t, c)
+}
+
+// apart is two NICs that know nothing of each other.
+func apart(t testing.TB, c softnic.Config) link {
 	c.Link = softnic.LinkUDP
 	a, b := c, c
 	a.Network, b.Network = softnic.NewNetwork(), softnic.NewNetwork()
@@ -230,7 +244,7 @@ func inPackets(t testing.TB, c softnic.Config) link {
 
 // links are the ways to join two software NICs, by name.
 var links = map[string]func(testing.TB, softnic.Config) link{
-	"loopback": inPackets, "memory": inMemory, "udp": overUDP,
+	"loopback": inPackets, "memory": inMemory, "udp": overUDP, "shm": overShared,
 }
 
 // eachLink runs a test over every kind of link, or, where there is a device of the
@@ -247,7 +261,7 @@ func eachLink(t *testing.T, test func(*testing.T, link)) {
 func eachSoftLink(t *testing.T, c softnic.Config, test func(*testing.T, link)) {
 	for name, make := range links {
 		t.Run(name, func(t *testing.T) {
-			if name == "udp" {
+			if name == "udp" || name == "shm" {
 				needUDP(t)
 			}
 			test(t, make(t, c))

@@ -91,7 +91,9 @@ func TestCaptureOperations(t *testing.T) {
 			softnic.Config{Addr: addr("10.7.0.2"), Link: softnic.LinkMemory}, ", 0 over IPv6"},
 		"IPv6 in memory": {softnic.Config{Addr: addr("fd00::1"), Link: softnic.LinkMemory},
 			softnic.Config{Addr: addr("fd00::2"), Link: softnic.LinkMemory}, "^0 over IPv4"},
-		"UDP": {softnic.Config{Network: softnic.NewNetwork(), Link: softnic.LinkUDP},
+		"UDP": {softnic.Config{Network: softnic.NewNetwork(), Link: softnic.LinkUDP, NoSharedMemory: true},
+			softnic.Config{Network: softnic.NewNetwork(), Link: softnic.LinkUDP, NoSharedMemory: true}, ", 0 over IPv6"},
+		"shared memory": {softnic.Config{Network: softnic.NewNetwork(), Link: softnic.LinkUDP},
 			softnic.Config{Network: softnic.NewNetwork(), Link: softnic.LinkUDP}, ", 0 over IPv6"},
 	} {
 		t.Run(name, func(t *testing.T) {

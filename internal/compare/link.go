@@ -26,7 +26,8 @@ const base = "tcp"
 
 var links = []link{
 	{name: "memory", softnic: "link=mem", inside: true, listen: listenRDMA, dial: dialRDMA},
-	{name: "udp", softnic: "link=udp", listen: listenRDMA, dial: dialRDMA},
+	{name: "shm", softnic: "link=udp", listen: listenRDMA, dial: dialRDMA},
+	{name: "udp", softnic: "link=udp,shm=off", listen: listenRDMA, dial: dialRDMA},
 	{name: base, listen: func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") },
 		dial: func(address string) (net.Conn, error) { return net.Dial("tcp", address) }},
 	{name: "unix", listen: listenUnix, dial: func(address string) (net.Conn, error) { return net.Dial("unix", address) }},

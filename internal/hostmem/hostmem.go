@@ -41,11 +41,16 @@ func Alloc(n int) (*Memory, error) {
 	if err != nil {
 		return nil, fmt.Errorf("allocate host memory of %d bytes: %w", n, err)
 	}
+	return newMemory(mapping, n), nil
+}
+
+// newMemory counts a mapping, of whose bytes n were asked for.
+func newMemory(mapping []byte, n int) *Memory {
 	liveMappings.Add(1)
-	liveBytes.Add(int64(size))
+	liveBytes.Add(int64(len(mapping)))
 	m := &Memory{bytes: mapping[:n:n]}
 	m.mapping.Store(&mapping)
-	return m, nil
+	return m
 }
 
 // Bytes is the memory, of the length given to Alloc. It must not be touched

@@ -1,6 +1,8 @@
 package hostmem
 
 import (
+	"fmt"
+	"os"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -29,4 +31,23 @@ func mapped(addr, n uintptr) bool {
 		addr += chunk
 	}
 	return true
+}
+
+// Share maps the first n bytes, n > 0, of a file that other processes have mapped too, or
+// will: what one stores all see. A forked child does not get the mapping. The file must
+// have so many bytes for as long as the mapping lives, and may be closed.
+func Share(file *os.File, n int) (*Memory, error) {
+	if n <= 0 || roundUp(n) < n {
+		return nil, fmt.Errorf("share memory: %d bytes is not a size", n)
+	}
+	size := roundUp(n)
+	mapping, err := unix.Mmap(int(file.Fd()), 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("share memory of %d bytes: %w", n, err)
+	}
+	if err := keepFromChildren(mapping); err != nil {
+		_ = unix.Munmap(mapping)
+		return nil, fmt.Errorf("share memory of %d bytes: %w", n, err)
+	}
+	return newMemory(mapping, n), nil
 }

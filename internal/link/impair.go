@@ -94,8 +94,8 @@ func Impair(open func(Receiver) (Link, error), imp Impairments, r Receiver) (*Im
 		return nil, err
 	}
 	l := new(Impaired)
-	l.out = newPipe(imp.Seed, 0, func(p *Packet) { l.Link.Send(p) })
-	l.in = newPipe(imp.Seed, 1, func(p *Packet) { l.deliver(p, r) })
+	l.out = newPipe(imp.Seed, 0, func(p *Packet) { l.Link.Send(p) }, func() { l.Link.Flush() })
+	l.in = newPipe(imp.Seed, 1, func(p *Packet) { l.deliver(p, r) }, func() {})
 	l.out.set(imp)
 	var err error
 	if l.Link, err = open(l.in.push); err != nil {

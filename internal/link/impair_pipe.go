@@ -23,6 +23,7 @@ type Effects struct {
 // without the lock, because a receiver may send at once.
 type pipe struct {
 	forward func(*Packet)
+	flush   func()      // after what was forwarded without anybody's doing
 	idle    atomic.Bool // nothing to do to packets, and none waiting
 	gate    gate        // the timer's calls
 
@@ -48,8 +49,8 @@ type waiting struct {
 	extra  time.Duration
 }
 
-func newPipe(seed, way uint64, forward func(*Packet)) *pipe {
-	q := &pipe{forward: forward, gate: newGate(), rng: rand.New(rand.NewPCG(seed, way))}
+func newPipe(seed, way uint64, forward func(*Packet), flush func()) *pipe {
+	q := &pipe{forward: forward, flush: flush, gate: newGate(), rng: rand.New(rand.NewPCG(seed, way))}
 	q.idle.Store(true)
 	return q
 }
@@ -218,6 +219,7 @@ func (q *pipe) expire() {
 		for _, p := range out {
 			q.forward(p)
 		}
+		q.flush()
 		q.mu.Lock()
 	}
 	q.draining = false
@@ -245,6 +247,7 @@ func (q *pipe) change(imp Impairments) error {
 	for _, p := range q.set(imp) {
 		q.forward(p)
 	}
+	q.flush()
 	return nil
 }
 

@@ -31,6 +31,9 @@ type Packet struct {
 	// Buf is the packet from its base transport header to its pad, a multiple of 4
 	// bytes. A sender may shorten it, and lengthen it up to MaxSize.
 	Buf []byte
+	// Head is nil, or Buf is in memory that others may change at any time, and this a copy of
+	// its first bytes, as many as roce.ParseApart wants.
+	Head []byte
 
 	// Of a received packet, as it was over UDP on IPv4; else what our links send.
 	id          uint16 // identification
@@ -54,7 +57,7 @@ func Get(n int) *Packet {
 	p := pool.Get().(*Packet)
 	p.Src, p.Dst, p.SrcPort, p.TClass, p.Global = netip.Addr{}, netip.Addr{}, 0, 0, false
 	p.id, p.mayFragment, p.sealed, p.pooled = 0, false, false, false
-	p.Buf = p.store[:n]
+	p.Buf, p.Head = p.store[:n], nil
 	return p
 }
 
@@ -66,6 +69,14 @@ func (p *Packet) Release() {
 	}
 	p.pooled, p.Buf = true, nil
 	pool.Put(p)
+}
+
+// Headers is where the packet's headers are to be read.
+func (p *Packet) Headers() []byte {
+	if p.Head != nil {
+		return p.Head
+	}
+	return p.Buf
 }
 
 // stamp makes p a packet from this address, and reports whether its size is one

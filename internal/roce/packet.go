@@ -35,11 +35,19 @@ func Parse(b []byte) (p Packet, err error) { return ParseAs(ReliableConnection, 
 // An error is always a Reason. For ReasonOpcode and later ones the BTH (and for
 // ReasonPad and later ones the extended headers) are valid all the same, so that
 // a responder can refuse the request by its sequence number.
-func ParseAs(t Transport, b []byte) (p Packet, err error) {
+func ParseAs(t Transport, b []byte) (p Packet, err error) { return ParseApart(t, b, b) }
+
+// MaxHeaders is no less than the headers of any packet that can be parsed.
+const MaxHeaders = 64
+
+// ParseApart is ParseAs for a packet b in memory that others may change at any time. The
+// first MaxHeaders bytes of it, or all if there are fewer, have been copied to head: headers
+// are read from there alone, and of b nothing is, but that the payload is part of it.
+func ParseApart(t Transport, head, b []byte) (p Packet, err error) {
 	if len(b) < BTHSize {
 		return Packet{}, ReasonShort
 	}
-	bth := BTH(b[:BTHSize:BTHSize])
+	bth := BTH(head[:BTHSize:BTHSize])
 	op := bth.Opcode()
 	switch {
 	case bth.Version() != 0:
@@ -57,7 +65,7 @@ func ParseAs(t Transport, b []byte) (p Packet, err error) {
 	if len(b) < end {
 		return p, ReasonHeaders
 	}
-	p.ext = b[BTHSize:end:end]
+	p.ext = head[BTHSize:end:end]
 	rest, pad := b[end:], bth.Pad()
 	if pad > len(rest) || pad != 0 && p.Info.Payload <= FullMTU {
 		return p, ReasonPad

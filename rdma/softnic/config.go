@@ -50,6 +50,10 @@ type Config struct {
 	// Link says which links the port has.
 	Link LinkMode
 
+	// NoSharedMemory keeps packets to NICs of other processes on UDP also where the
+	// process is one of this user and host, which shared memory would lead to.
+	NoSharedMemory bool
+
 	// MTU is the port's active MTU. Default 4096, or the most the UDP link
 	// carries.
 	MTU verbs.MTU

@@ -61,13 +61,13 @@ func (q *qp) sendNotice() {
 
 // isNotice says that a packet is a congestion notification.
 func isNotice(p *link.Packet) bool {
-	return roce.BTH(p.Buf[:roce.BTHSize]).Opcode() == roce.CongestionNotification
+	return roce.BTH(p.Headers()[:roce.BTHSize]).Opcode() == roce.CongestionNotification
 }
 
 // noticed takes in a congestion notification.
 func (q *qp) noticed(now time.Time, p *link.Packet) {
 	n := q.nic
-	b := roce.BTH(p.Buf[:roce.BTHSize])
+	b := roce.BTH(p.Headers()[:roce.BTHSize])
 	if b.Version() != 0 || !b.BECN() || len(p.Buf) != roce.BTHSize+noticePayload {
 		n.count.DropMalformed++
 		return

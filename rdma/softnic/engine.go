@@ -112,6 +112,7 @@ func (n *NIC) process(limit int) (did int) {
 			n.now, looked = now, did
 		}
 		step := n.answerDoorbells()
+		step += n.takeShared()
 		step += n.takePackets(now)
 		step += n.expire(now)
 		step += n.serveReady(now)
@@ -190,7 +191,7 @@ func (n *NIC) takePacket(now time.Time, p *link.Packet) {
 		n.count.DropMalformed++
 		return
 	}
-	q := n.qps[roce.BTH(p.Buf[:roce.BTHSize]).DestQP()]
+	q := n.qps[roce.BTH(p.Headers()[:roce.BTHSize]).DestQP()]
 	if q == nil || !q.connected() {
 		n.count.DropUnknownQP++
 		return

@@ -34,6 +34,8 @@ func ConfigFromEnv() (*Config, error) {
 //	link=auto|mem|udp
 //	                links: in memory and UDP if it can be had, in memory alone,
 //	                or in memory and UDP for certain
+//	shm=on|off      shared memory, where it can be had, in place of UDP: see
+//	                Config.NoSharedMemory
 //	addr=IP         address of the port
 //	mtu=N           active MTU: 256, 512, 1024, 2048 or 4096
 //	uar=dynamic|static
@@ -101,6 +103,7 @@ var settings = map[string]setting{
 		c.LinkLayer = []verbs.LinkLayer{verbs.LinkEthernet, verbs.LinkInfiniBand}[i]
 	}),
 	"link": oneOf([]string{"auto", "mem", "udp"}, func(c *Config, i int) { c.Link = LinkMode(i) }),
+	"shm":  oneOf([]string{"on", "off"}, func(c *Config, i int) { c.NoSharedMemory = i == 1 }),
 	"addr": func(c *Config, v string) (err error) {
 		c.Addr, err = netip.ParseAddr(v)
 		return err

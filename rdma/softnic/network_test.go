@@ -171,9 +171,17 @@ func TestStaticRegisters(t *testing.T) {
 	require.Equal(t, before+1, r.nic.Counters().BadDoorbells, "another's register")
 }
 
-// Two NICs that share no memory: packets go over UDP.
+// Two NICs on two networks: packets go over UDP, or by shared memory.
 func TestUDP(t *testing.T) {
-	alone := func() *NIC { return newTestNIC(t, Config{Link: LinkUDP, Network: NewNetwork()}) }
+	for name, off := range map[string]bool{"UDP": true, "shared memory": false} {
+		t.Run(name, func(t *testing.T) { testUDP(t, off) })
+	}
+}
+
+func testUDP(t *testing.T, noSharedMemory bool) {
+	alone := func() *NIC {
+		return newTestNIC(t, Config{Link: LinkUDP, Network: NewNetwork(), NoSharedMemory: noSharedMemory})
+	}
 	p := connectRaw(t, alone(), alone())
 	require.True(t, p.na.UDP())
 	p.exchange(t)

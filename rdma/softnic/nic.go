@@ -35,11 +35,15 @@ type NIC struct {
 	// The port; fixed once New has returned, but for links and gids of a port that is
 	// unaddressed, which change under mu.
 	links []*link.Impaired
+	main  *link.Impaired // of links, that of the port's address
 	gids  []gid
 	guid  [8]byte
 	lid   uint16
 	mtu   verbs.MTU
 	udp   bool
+
+	shared  atomic.Pointer[link.Shared] // that the port's packets may take; nil: none
+	takeNow func(*link.Packet)          // takes what comes that way; nil: deliver does
 
 	rung      atomic.Pointer[uar] // doorbell pages with rung registers
 	pending   atomic.Bool         // somebody brought work
@@ -151,6 +155,9 @@ func newNIC(cfg *Config) (*NIC, error) {
 	n.handed, n.closing, n.workerEnd = make(chan struct{}, 1), make(chan struct{}), make(chan struct{})
 	n.timer = time.AfterFunc(time.Hour, n.timerFired)
 	n.timer.Stop()
+	if n.capture == nil {
+		n.takeNow = n.take
+	}
 	if err := n.plugIn(); err != nil {
 		return nil, errors.Join(err, n.unplug(), n.closeFiles())
 	}

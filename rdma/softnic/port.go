@@ -119,9 +119,17 @@ func (n *NIC) openRouted() (link.Link, error) {
 	if n.cfg.Addr.IsValid() {
 		udp = func(r link.Receiver) (link.Link, error) { return link.UDP(n.cfg.Addr, r) }
 	}
-	return n.impair(func(r link.Receiver) (link.Link, error) {
-		return link.Route(n.network.links, udp, r)
+	wire := udp
+	if !n.cfg.NoSharedMemory {
+		wire = func(r link.Receiver) (link.Link, error) { return n.share(udp, r) }
+	}
+	l, err := n.impair(func(r link.Receiver) (link.Link, error) {
+		return link.Route(n.network.links, wire, r)
 	})
+	if err == nil {
+		n.main = n.links[len(n.links)-1]
+	}
+	return l, err
 }
 
 // join opens a link on the in-memory network alone.

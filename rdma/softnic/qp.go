@@ -280,20 +280,13 @@ func (q *qp) serve(now time.Time) (did int) {
 		if q.rate != nil && !q.mayPass(now) {
 			break
 		}
-		if n.packet == nil {
-			n.packet = q.get()
-		}
-		size := q.proto.Transmit(now, n.packet.Buf)
+		size := q.transmit(now)
 		if size == 0 {
 			break
 		}
-		p := n.packet
-		n.packet = nil
-		p.Buf = p.Buf[:size]
 		if q.rate != nil {
 			q.rate.Sent(now, size)
 		}
-		q.sendAs(p, q.way.class)
 		did++
 	}
 	if q.rung && q.sending() && q.hasSlot() {
@@ -301,6 +294,31 @@ func (q *qp) serve(now time.Time) (did int) {
 	}
 	n.setDeadline(q)
 	return did
+}
+
+// transmit sends the next packet, and returns its size, or 0 if there is none.
+func (q *qp) transmit(now time.Time) (size int) {
+	n := q.nic
+	if slot, ok := q.reserve(); ok {
+		size = q.proto.Transmit(now, slot.Buf)
+		slot.Send(size, q.way.class)
+		if size > 0 {
+			n.countSent(size)
+		}
+		return size
+	}
+	if n.packet == nil {
+		n.packet = q.get()
+	}
+	size = q.proto.Transmit(now, n.packet.Buf)
+	if size == 0 {
+		return 0
+	}
+	p := n.packet
+	n.packet = nil
+	p.Buf = p.Buf[:size]
+	q.sendAs(p, q.way.class)
+	return size
 }
 
 func (q *qp) get() *link.Packet { return link.Get(link.MaxSize) }
@@ -313,11 +331,16 @@ func (q *qp) sendAs(p *link.Packet, class uint8) {
 		p.Release()
 		return
 	}
-	n.count.PacketsSent++
-	n.count.BytesSent += uint64(len(p.Buf))
+	n.countSent(len(p.Buf))
 	w := &q.way
 	p.Dst, p.SrcPort, p.TClass, p.Global = w.to, w.sourcePort, class, w.global
 	w.out.Send(p)
+}
+
+// countSent counts a packet that leaves, and has links flushed.
+func (n *NIC) countSent(size int) {
+	n.count.PacketsSent++
+	n.count.BytesSent += uint64(size)
 	n.sent = true
 }
 
@@ -336,7 +359,7 @@ func (q *qp) arrive(now time.Time, p *link.Packet) {
 		n.schedule(q)
 		return
 	}
-	packet, err := roce.ParseAs(q.service(), p.Buf)
+	packet, err := roce.ParseApart(q.service(), p.Headers(), p.Buf)
 	n.arriving, n.parsed = p, packet
 	switch {
 	case err == nil:

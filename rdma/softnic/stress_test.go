@@ -111,7 +111,8 @@ func TestStress(t *testing.T) {
 		"static":     {Link: softnic.LinkMemory, StaticUAR: true, OldCQE: true},
 		"bad link": {Link: softnic.LinkMemory, Seed: 7, Faults: softnic.Faults{Loss: 0.01, Duplicate: 0.01,
 			Reorder: 0.02, Corrupt: 0.001, Delay: 100 * time.Microsecond, Late: 0.05, LateBy: 200 * time.Microsecond}},
-		"UDP": {Link: softnic.LinkUDP},
+		"UDP":           {Link: softnic.LinkUDP, NoSharedMemory: true},
+		"shared memory": {Link: softnic.LinkUDP},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var softs [2]*softnic.NIC
