@@ -59,6 +59,12 @@ vm-mlx5:
 interop-table:
 	$(GO) run ./internal/vmtest/vmrun -kernels $(KERNELS) -matrix -test '^TestKernel([^D]|Dial)' ./internal/wire ./cmd/farwire
 
+# What bad networks leave of the throughput, as a table; make impairments UPDATE=1 writes the
+# golden one anew.
+.PHONY: impairments
+impairments:
+	$(GO) test -count=1 -v -run '^(TestImpairments|TestStoppedLink)$$' ./rdma -impairments.all $(if $(UPDATE),-impairments.update)
+
 # Connections over Soft-RoCE beside perftest, rsockets and TCP, on the newest kernel.
 .PHONY: vm-table
 vm-table:

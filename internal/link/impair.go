@@ -3,13 +3,14 @@ package link
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
 
 // Impairments is how a link spoils the packets that pass it, in this order:
-// loss, mark, corruption, duplication, reordering, delay. The zero value spoils nothing.
+// loss, mark, corruption, duplication, reordering, rate, delay. The zero value spoils nothing.
 // Loss and the other shares are probabilities, 0 to 1, per packet.
 type Impairments struct {
 	// Seed makes the choices repeatable: the same packets in the same order meet
@@ -27,6 +28,11 @@ type Impairments struct {
 	Gap     int
 	Hold    time.Duration
 
+	// Rate is how many bits of RoCE packets, from the BTH to the ICRC, pass in a second:
+	// 0, or 1000 and more. 0 means no limit. Packets wait for those before them; one that
+	// finds 8 MiB waiting is lost.
+	Rate float64
+
 	// Delay is added to every packet; Jitter is the most that is added on top, at
 	// random. Without jitter packets stay in order, also when Delay changes.
 	Delay, Jitter time.Duration
@@ -38,6 +44,12 @@ const (
 	defaultHold = time.Millisecond
 )
 
+// queueRoom is how many bytes wait at most for a limited rate.
+const queueRoom = 8 << 20
+
+// minRate keeps the time of a full queue far from the most that a time.Duration holds.
+const minRate = 1000
+
 // Validate returns an error that names the first setting out of its range.
 func (i Impairments) Validate() error {
 	for _, share := range []struct {
@@ -48,6 +60,9 @@ func (i Impairments) Validate() error {
 			return fmt.Errorf("impairments: %s %v is not between 0 and 1", share.name, share.value)
 		}
 	}
+	if i.Rate != 0 && !(i.Rate >= minRate && i.Rate <= math.MaxFloat64) {
+		return fmt.Errorf("impairments: rate %v is neither 0 nor a number from %d", i.Rate, minRate)
+	}
 	if i.Gap < 0 || i.Hold < 0 || i.Delay < 0 || i.Jitter < 0 {
 		return errors.New("impairments: negative gap, hold, delay or jitter")
 	}
@@ -56,7 +71,7 @@ func (i Impairments) Validate() error {
 
 // none reports whether i spoils nothing.
 func (i Impairments) none() bool {
-	return i.Loss == 0 && i.Corrupt == 0 && i.Duplicate == 0 && i.Reorder == 0 && i.Mark == 0 && i.Delay == 0 && i.Jitter == 0
+	return i.Loss == 0 && i.Corrupt == 0 && i.Duplicate == 0 && i.Reorder == 0 && i.Mark == 0 && i.Rate == 0 && i.Delay == 0 && i.Jitter == 0
 }
 
 // fate is what will happen to one packet.

@@ -11,6 +11,7 @@ import (
 // Effects counts what impairments did to packets.
 type Effects struct {
 	Lost, Cut, Corrupted, Duplicated, Reordered, Delayed, Marked uint64
+	Overflowed                                                   uint64 // lost for want of room in the queue that Rate makes
 	Discarded                                                    uint64 // under way at Close
 }
 
@@ -35,6 +36,7 @@ type pipe struct {
 	passed   uint64    // packets that went by the held ones
 	held     []waiting // by arrival
 	late     []waiting // by due
+	leftAt   time.Time // when the last bit of the packets so far has left, by Rate
 	draining bool      // a timer's call is forwarding packets of late
 	timer    *time.Timer
 	armed    time.Time // when the timer goes off; zero if it does not
@@ -158,6 +160,15 @@ func (q *pipe) free(may func(waiting) bool, out []*Packet) []*Packet {
 // delay puts a packet in its place in late, or appends it to out.
 func (q *pipe) delay(p *Packet, extra time.Duration, out []*Packet) []*Packet {
 	wait := q.imp.Delay + extra
+	if q.imp.Rate > 0 {
+		queued, ok := q.queue(p)
+		if !ok {
+			q.effect.Overflowed++
+			p.Release()
+			return out
+		}
+		wait += queued
+	}
 	if wait > 0 {
 		q.effect.Delayed++
 	} else if len(q.late) == 0 && !q.draining {
@@ -173,6 +184,20 @@ func (q *pipe) delay(p *Packet, extra time.Duration, out []*Packet) []*Packet {
 	}
 	q.late = slices.Insert(q.late, at, waiting{packet: p, due: due})
 	return out
+}
+
+// queue is how long it takes until a packet has left behind those before it; ok is false
+// if there is no room for it.
+func (q *pipe) queue(p *Packet) (wait time.Duration, ok bool) {
+	now, bits := time.Now(), float64(8*p.size())
+	if q.leftAt.Before(now) {
+		q.leftAt = now
+	}
+	if q.leftAt.Sub(now).Seconds()*q.imp.Rate > 8*queueRoom {
+		return 0, false
+	}
+	q.leftAt = q.leftAt.Add(time.Duration(bits / q.imp.Rate * float64(time.Second)))
+	return q.leftAt.Sub(now), true
 }
 
 // update sets the timer for the first packet that waits for it.

@@ -212,6 +212,48 @@ func TestDelay(t *testing.T) {
 	})
 }
 
+// Packets leave one after the other at the rate, in order, and a pause costs no one behind it.
+func TestRate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const packets = 100
+		a, b, _, atB := spoiled(t, Impairments{Rate: 1e6, Delay: time.Millisecond})
+		each := time.Duration(8*numbered(b.Addr(), 0, 4).size()) * time.Microsecond
+		for sent := uint32(0); sent < 2*packets; sent += packets {
+			sendAll(a, b, sent, sent+packets)
+			time.Sleep(time.Millisecond + each - 1)
+			synctest.Wait()
+			require.Len(t, atB.got(), int(sent))
+			time.Sleep(1 + 9*each)
+			synctest.Wait()
+			require.Equal(t, numbers(0, sent+10), atB.got())
+			time.Sleep((packets - 10) * each)
+			synctest.Wait()
+			require.Equal(t, numbers(0, sent+packets), atB.got())
+			require.False(t, a.Clear(), "a rate is an impairment")
+			time.Sleep(time.Second)
+		}
+	})
+}
+
+// What waits for a slow link is bounded, in bytes.
+func TestRateOverflows(t *testing.T) {
+	const packets = 10_000
+	arrived, e := sent(t, Impairments{Rate: 1e9}, packets)
+	require.Zero(t, e.Overflowed)
+	require.Len(t, arrived, packets)
+	synctest.Test(t, func(t *testing.T) {
+		a, b, _, atB := spoiled(t, Impairments{Rate: 1e9})
+		size := numbered(b.Addr(), 0, 4096).size()
+		for i := range uint32(packets) {
+			a.Send(numbered(b.Addr(), i, 4096))
+		}
+		e, _ := a.Effects()
+		require.InDelta(t, queueRoom/size, packets-e.Overflowed, 2)
+		time.Sleep(time.Minute)
+		require.Len(t, atB.got(), packets-int(e.Overflowed))
+	})
+}
+
 // A shorter delay does not let later packets overtake, nor does none.
 func TestDelayChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -433,6 +475,7 @@ func TestImpairErrors(t *testing.T) {
 	for _, bad := range []Impairments{
 		{Loss: -0.1}, {Loss: 1.1}, {Loss: math.NaN()}, {Corrupt: 2}, {Duplicate: 2}, {Reorder: -1},
 		{Gap: -1}, {Hold: -1}, {Delay: -1}, {Jitter: -1},
+		{Rate: -1}, {Rate: 999}, {Rate: math.NaN()}, {Rate: math.Inf(1)},
 	} {
 		_, err := Impair(open, bad, nil)
 		require.ErrorContains(t, err, "impairments: ")

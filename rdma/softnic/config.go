@@ -157,6 +157,7 @@ type Faults struct {
 	Reorder   float64       // probability that a packet is overtaken by later ones
 	Corrupt   float64       // probability that a bit of a packet is flipped
 	Mark      float64       // probability that a packet is marked as by a congested switch (ECN)
+	Rate      float64       // bits that pass in a second, 0 (no limit) or 1000 and more; packets wait for those before them
 	Delay     time.Duration // added to every packet's way
 	Jitter    time.Duration // up to this much more, at random
 
@@ -247,5 +248,5 @@ func (f Faults) check() error {
 			return fmt.Errorf("negative duration %v", d)
 		}
 	}
-	return nil
+	return f.impairments(0).Validate() // the rate's range
 }

@@ -57,6 +57,8 @@ func ConfigFromEnv() (*Config, error) {
 //	reorder=P       probability that a packet is overtaken
 //	corrupt=P       probability that a bit of a packet is flipped
 //	mark=P          probability that a packet is marked as by a congested switch
+//	rate=N          bits that pass in a second, such as 10e9; packets wait for those
+//	                before them
 //	delay=D         time added to every packet's way, such as 1ms
 //	jitter=D        up to this much more, at random
 //	late=P          probability that a completion comes late
@@ -135,13 +137,14 @@ var settings = map[string]setting{
 		c.Seed, err = strconv.ParseUint(v, 10, 64)
 		return err
 	},
-	"loss":     probability(func(f *Faults) *float64 { return &f.Loss }),
-	"dup":      probability(func(f *Faults) *float64 { return &f.Duplicate }),
-	"reorder":  probability(func(f *Faults) *float64 { return &f.Reorder }),
-	"corrupt":  probability(func(f *Faults) *float64 { return &f.Corrupt }),
-	"mark":     probability(func(f *Faults) *float64 { return &f.Mark }),
-	"late":     probability(func(f *Faults) *float64 { return &f.Late }),
-	"withhold": probability(func(f *Faults) *float64 { return &f.Withhold }),
+	"loss":     number(func(f *Faults) *float64 { return &f.Loss }),
+	"dup":      number(func(f *Faults) *float64 { return &f.Duplicate }),
+	"reorder":  number(func(f *Faults) *float64 { return &f.Reorder }),
+	"corrupt":  number(func(f *Faults) *float64 { return &f.Corrupt }),
+	"mark":     number(func(f *Faults) *float64 { return &f.Mark }),
+	"late":     number(func(f *Faults) *float64 { return &f.Late }),
+	"withhold": number(func(f *Faults) *float64 { return &f.Withhold }),
+	"rate":     number(func(f *Faults) *float64 { return &f.Rate }),
 	"delay":    duration(func(f *Faults) *time.Duration { return &f.Delay }),
 	"jitter":   duration(func(f *Faults) *time.Duration { return &f.Jitter }),
 	"lateby":   duration(func(f *Faults) *time.Duration { return &f.LateBy }),
@@ -171,7 +174,7 @@ func text(field func(*Config) *string) setting {
 	}
 }
 
-func probability(field func(*Faults) *float64) setting {
+func number(field func(*Faults) *float64) setting {
 	return func(c *Config, v string) (err error) {
 		*field(&c.Faults), err = strconv.ParseFloat(v, 64)
 		return err

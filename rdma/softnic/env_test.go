@@ -15,7 +15,7 @@ import (
 
 func TestParseConfig(t *testing.T) {
 	cfg, err := ParseConfig("name=x, layer=ib,link=mem,addr=127.3.2.1,mtu=1024,uar=static,roce=v2,bf=off,cqe=0,kernel=old,null=on,pin=4096,trace=/tmp/x,pcap=/tmp/y,seed=7," +
-		"loss=0.01,dup=0.02,reorder=0.03,corrupt=0.001,mark=0.1,delay=1ms,jitter=2ms,late=0.5,lateby=3ms,withhold=0.25," +
+		"loss=0.01,dup=0.02,reorder=0.03,corrupt=0.001,mark=0.1,rate=10e9,delay=1ms,jitter=2ms,late=0.5,lateby=3ms,withhold=0.25," +
 		"portdown=1s,portup=2s,fatal=3s")
 	require.NoError(t, err)
 	require.Equal(t, &Config{
@@ -23,7 +23,7 @@ func TestParseConfig(t *testing.T) {
 		MTU: verbs.MTU1024, StaticUAR: true, RoCEv2Only: true, NoBlueFlame: true, OldCQE: true, OldKernel: true, Null: true,
 		Limits: Limits{PinnedBytes: 4096}, TraceFile: "/tmp/x", PcapFile: "/tmp/y", Seed: 7,
 		Faults: Faults{
-			Loss: 0.01, Duplicate: 0.02, Reorder: 0.03, Corrupt: 0.001, Mark: 0.1, Delay: time.Millisecond, Jitter: 2 * time.Millisecond,
+			Loss: 0.01, Duplicate: 0.02, Reorder: 0.03, Corrupt: 0.001, Mark: 0.1, Rate: 10e9, Delay: time.Millisecond, Jitter: 2 * time.Millisecond,
 			Late: 0.5, LateBy: 3 * time.Millisecond, Withhold: 0.25,
 			PortDown: time.Second, PortUp: 2 * time.Second, Fatal: 3 * time.Second,
 		},
@@ -44,6 +44,7 @@ func TestParseConfigErrors(t *testing.T) {
 		"loss=-1":         "outside 0 to 1",
 		"loss=NaN":        "outside 0 to 1",
 		"loss=x":          "invalid syntax",
+		"rate=1":          "neither 0 nor a number from 1000",
 		"delay=-1ms":      "negative",
 		"delay=1":         "missing unit",
 		"layer=token":     "none of",

@@ -155,7 +155,7 @@ func (n *NIC) nextImpairments() link.Impairments {
 func (f Faults) impairments(seed uint64) link.Impairments {
 	return link.Impairments{
 		Seed: seed, Loss: f.Loss, Duplicate: f.Duplicate, Reorder: f.Reorder, Corrupt: f.Corrupt, Mark: f.Mark,
-		Delay: f.Delay, Jitter: f.Jitter,
+		Rate: f.Rate, Delay: f.Delay, Jitter: f.Jitter,
 	}
 }
 
