@@ -48,6 +48,10 @@ type Config struct {
 	// errors of the listening socket. It is called by many goroutines at once. It may be
 	// nil.
 	OnError func(remote net.Addr, err error)
+
+	// Closed is called once, by Close, when no handshake is under way any more and the
+	// connections that nobody accepted are gone. It may be nil.
+	Closed func()
 }
 
 // Listener is a net.Listener. Its methods may be called by many goroutines at once.
@@ -146,6 +150,9 @@ func (l *Listener) Close() error {
 			c.Abort()
 			continue
 		default:
+		}
+		if l.cfg.Closed != nil {
+			l.cfg.Closed()
 		}
 		return l.opError("close", err)
 	}

@@ -311,7 +311,8 @@ func TestPending(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newServer(t, Config{})
+		var closed atomic.Int32
+		s := newServer(t, Config{Closed: func() { closed.Add(1) }})
 		errs := make(chan error, 3)
 		for range cap(errs) {
 			go func() { _, err := s.Accept(); errs <- err }()
@@ -324,6 +325,7 @@ func TestClose(t *testing.T) {
 		_, err := s.Accept()
 		requireClosed(t, err, "accept")
 		requireClosed(t, s.Close(), "close")
+		require.Equal(t, int32(1), closed.Load())
 	})
 }
 

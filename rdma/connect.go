@@ -23,9 +23,9 @@ func (c Config) dial(ctx context.Context, control net.Conn) (*conn.Conn, error) 
 	return h.finish(err)
 }
 
-// accept is the listener's side of dial.
-func (c Config) accept(ctx context.Context, control net.Conn) (*conn.Conn, error) {
-	h := handshake{config: c, control: control}
+// accept is the listener's side of dial, whose port the listener keeps.
+func (c Config) accept(ctx context.Context, control net.Conn, keep *held) (*conn.Conn, error) {
+	h := handshake{config: c, control: control, held: keep}
 	_, err := c.exchange().Accept(ctx, control, func(peer bootstrap.Message) (bootstrap.Message, error) {
 		listener.Heard(ctx)
 		if err := h.open(); err != nil {
@@ -45,6 +45,7 @@ func (c Config) exchange() bootstrap.Exchange {
 type handshake struct {
 	config  Config
 	control net.Conn
+	held    *held // of the listener, if this is its side
 
 	port    *port
 	pair    *pair
@@ -59,6 +60,7 @@ func (h *handshake) open() (err error) {
 	if h.port, err = c.ports.acquire(c.Device, routeOf(h.control), c.Logger); err != nil {
 		return err
 	}
+	h.held.keep(h.port)
 	if h.pair, err = newPair(h.port, c.Sends+conn.Reserve, c.Receives); err != nil {
 		return fmt.Errorf("device %s: %w", h.port.name, err)
 	}

@@ -77,7 +77,7 @@ func fillUp(t *testing.T, l link) {
 			<-c.(*conn.Conn).Released()
 		}
 		for _, m := range []*machine{l.near(), l.far()} {
-			m.settle(t)
+			m.rest(t)
 		}
 	}
 	require.NotZero(t, made[0])
@@ -170,7 +170,7 @@ func TestHostileClients(t *testing.T) {
 			_, err = bootstrap.Exchange{}.Dial(t.Context(), nc, client.says, func(bootstrap.Message) error { return client.connect(nc) })
 			require.Error(t, err)
 			require.Error(t, <-failed)
-			l.far().settle(t)
+			l.far().rest(t)
 		})
 	}
 }

@@ -87,6 +87,23 @@ func (m *machine) settle(t testing.TB) {
 	}, "devices are still open")
 }
 
+// rest waits until nobody but a listener has a device open, and no connection is left.
+func (m *machine) rest(t testing.TB) {
+	eventually(t, func() bool {
+		m.ports.mu.Lock()
+		defer m.ports.mu.Unlock()
+		for _, p := range m.open {
+			p.mu.Lock()
+			pairs := len(p.pairs)
+			p.mu.Unlock()
+			if p.users > 1 || pairs > 0 {
+				return false
+			}
+		}
+		return true
+	}, "connections are left")
+}
+
 // counters are those of the NIC opened last.
 func (m *machine) counters() softnic.Counters {
 	m.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 
+	"github.com/farwire/farwire/conn"
 	"github.com/farwire/farwire/listener"
 )
 
@@ -31,7 +32,8 @@ type ListenConfig struct {
 
 // Listen listens on address, whose port may be 0 for any. Accept of the listener returns
 // connections whose handshake is over, and fails only once the listener is closed.
-// Closing the listener leaves accepted connections open. A configured device must be
+// The listener keeps the devices open that its clients have come to.
+// Closing it leaves accepted connections open. A configured device must be
 // there when Listen is called. ctx bounds the looking up of the address only.
 func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (net.Listener, error) {
 	tcp, err := tcpNetwork(network)
@@ -50,8 +52,10 @@ func (lc *ListenConfig) Listen(ctx context.Context, network, address string) (ne
 	if err != nil {
 		return nil, opError("listen", network, nil, nil, err)
 	}
+	keep := &held{}
 	return listener.New(inner, listener.Config{
-		Handshake: config.accept,
+		Handshake: func(ctx context.Context, nc net.Conn) (*conn.Conn, error) { return config.accept(ctx, nc, keep) },
+		Closed:    keep.release,
 		Timeout:   config.HandshakeTimeout,
 		Backlog:   lc.Backlog,
 		OnError:   lc.OnError,

@@ -110,6 +110,13 @@ func (ps *ports) choose(device string, r route) (Choice, *softnic.Config, error)
 	return c, config, nil
 }
 
+// share is another acquire of a port that its caller has acquired.
+func (p *port) share() {
+	p.owner.mu.Lock()
+	defer p.owner.mu.Unlock()
+	p.users++
+}
+
 // release gives back one acquire. The last one closes the device.
 func (p *port) release() error {
 	p.owner.mu.Lock()

@@ -18,12 +18,13 @@ var (
 	pageSize     = os.Getpagesize()
 )
 
-// Memory is one mapping. Its owner calls Free when no device can reach it any
+// Memory is one mapping, or a piece of an [Arena]'s. Its owner calls Free when no device can reach it any
 // more; the garbage collector never does. Free may be called from any goroutine,
 // but not while another one still uses the bytes.
 type Memory struct {
 	bytes   []byte // the n bytes asked for
 	mapping atomic.Pointer[[]byte]
+	slab    *slab // that mapping is a piece of; nil if it stands alone
 }
 
 // Alloc maps n bytes, n > 0, page aligned and zeroed. On Linux a forked child
@@ -60,11 +61,15 @@ func (m *Memory) Bytes() []byte { return m.bytes }
 // Addr is the address of the first byte, a multiple of PageSize.
 func (m *Memory) Addr() uint64 { return AddrOf(m.bytes) }
 
-// Free unmaps the memory. Calls after the first successful one do nothing and
+// Free unmaps the memory, or gives it back to its arena. Calls after the first successful one do nothing and
 // return nil. An error means that the memory is still mapped.
 func (m *Memory) Free() error {
 	mapping := m.mapping.Swap(nil)
 	if mapping == nil {
+		return nil
+	}
+	if m.slab != nil {
+		m.slab.put(*mapping)
 		return nil
 	}
 	if err := unmapPages(*mapping); err != nil {

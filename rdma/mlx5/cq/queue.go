@@ -81,7 +81,7 @@ func (q *Queue) create(n uint32) (err error) {
 	if q.record, err = q.dev.NewRecord(); err != nil {
 		return err
 	}
-	if q.mem, err = hostmem.Alloc(int(n) * prm.CQESize); err != nil {
+	if q.mem, err = q.dev.AllocRing(int(n) * prm.CQESize); err != nil {
 		q.dev.FreeRecord(q.record)
 		return err
 	}

@@ -124,7 +124,7 @@ func (p *Pair) create(handles [2]uint32, g geometry) (err error) {
 	if p.record, err = p.dev.NewRecord(); err != nil {
 		return err
 	}
-	if p.mem, err = hostmem.Alloc(int(g.bytes())); err != nil {
+	if p.mem, err = p.dev.AllocRing(int(g.bytes())); err != nil {
 		p.dev.FreeRecord(p.record)
 		return err
 	}

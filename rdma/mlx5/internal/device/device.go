@@ -1,8 +1,10 @@
 package device
 
 import (
+	"errors"
 	"sync"
 
+	"github.com/farwire/farwire/internal/hostmem"
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/verbs"
@@ -15,6 +17,7 @@ type Device struct {
 
 	pages   pages
 	records records
+	rings   hostmem.Arena
 	pairs   Table
 	users   users
 
@@ -31,7 +34,7 @@ func Open(file verbs.File) (*Device, error) {
 		ID:      verbs.DriverMLX5,
 		Request: prm.Bytes(&request), Response: prm.Bytes(&d.caps), Domain: prm.Bytes(&domain),
 		Map:   func(ctx *verbs.Context) error { return d.pages.open(ctx, &d.caps) },
-		Unmap: d.pages.unmap, Free: d.records.close,
+		Unmap: d.pages.unmap, Free: func() error { return errors.Join(d.records.close(), d.rings.Close()) },
 	})
 	if err != nil {
 		return nil, err
@@ -61,3 +64,7 @@ func (d *Device) NewRecord() (*Record, error) { return d.records.get() }
 
 // FreeRecord ends NewRecord.
 func (d *Device) FreeRecord(r *Record) { d.records.put(r) }
+
+// AllocRing is memory for a ring of n bytes, zeroed and in pages of its own. It is freed once
+// no object of the kernel uses it.
+func (d *Device) AllocRing(n int) (*hostmem.Memory, error) { return d.rings.Alloc(n) }
