@@ -274,7 +274,7 @@ func (l link) pairInBubble(t *testing.T) (client, server *conn.Conn) {
 	wg.Go(func() {
 		c, err := l.listener.withDefaults()
 		assert.NoError(t, err)
-		server, err = c.accept(t.Context(), onLoopback{far})
+		server, err = c.accept(t.Context(), onLoopback{far}, nil)
 		assert.NoError(t, err)
 	})
 	c, err := l.dialer.withDefaults()
