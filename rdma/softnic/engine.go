@@ -127,6 +127,14 @@ func (n *NIC) process(limit int) (did int) {
 	}
 }
 
+// effort counts what the engine did besides what it was asked for. It must not grow with
+// the number of queue pairs.
+type effort struct {
+	turns     uint64 // of queue pairs
+	corrected uint64 // entries of the timers' heap
+	alarms    uint64 // settings of the timer, each of which wakes somebody up
+}
+
 // deliver is the receiver of the NIC's links.
 func (n *NIC) deliver(p *link.Packet) {
 	n.inboxMu.Lock()
@@ -220,6 +228,7 @@ func (n *NIC) serveReady(now time.Time) (did int) {
 		n.served++
 		q.scheduled = false
 		if !q.failed && !n.failed {
+			n.effort.turns++
 			did += 1 + q.serve(now)
 		}
 	}

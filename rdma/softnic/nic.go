@@ -90,6 +90,7 @@ type NIC struct {
 	timer     *time.Timer
 	timerAt   time.Time // what it was set to; zero once the engine knows that it fired
 	now       time.Time // when the engine looked last
+	effort    effort
 	flushing  map[*qp]bool
 	flushAt   time.Time
 	flushWait time.Duration

@@ -30,7 +30,7 @@ type raw struct {
 	used    int
 }
 
-const rawMemory = 4 << 20
+const rawMemory = 16 << 20 // mapped, and touched where it is used
 
 // private is a configuration off the network of other tests, with packets: most tests
 // are of what becomes of those.

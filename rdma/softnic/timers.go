@@ -7,8 +7,8 @@ import (
 
 // One timer serves all queue pairs. Deadlines move away with every packet, so
 // they are kept lazily: an entry of the heap is not later than its queue pair's
-// deadline, and is corrected when its time comes. A busy NIC so touches
-// neither heap nor timer.
+// deadline, and is corrected when its time, or that of another, comes. A busy NIC so
+// touches neither heap nor timer.
 
 // timerHeap orders queue pairs by qp.deadline; qp.timer is the index, -1 outside.
 type timerHeap []*qp
@@ -60,23 +60,39 @@ func (n *NIC) unschedule(q *qp) {
 
 // expire does what is due and returns how much that was.
 func (n *NIC) expire(now time.Time) (did int) {
-	for len(n.timers) > 0 && !n.timers[0].deadline.After(now) {
+	if len(n.timers) == 0 || n.timers[0].deadline.After(now) {
+		return 0
+	}
+	for n.correct() && !n.timers[0].deadline.After(now) {
+		q := n.timers[0]
+		heap.Pop(&n.timers)
+		q.proto.Expire(now)
+		n.schedule(q)
+		did++
+	}
+	return did
+}
+
+// correct makes the heap's first entry right, and reports whether there is one. Entries
+// whose time is still to come are corrected as well, so that the timer is set to a
+// deadline next, and does not fire for each queue pair that had one. That is no more work
+// than there were packets: they moved what is corrected.
+func (n *NIC) correct() bool {
+	for len(n.timers) > 0 && !n.failed {
 		q := n.timers[0]
 		t, ok := q.wakeAt()
 		switch {
-		case !ok || n.failed:
+		case !ok:
 			heap.Pop(&n.timers)
-		case t.After(now):
+		case t.After(q.deadline):
 			q.deadline = t
 			heap.Fix(&n.timers, 0)
 		default:
-			heap.Pop(&n.timers)
-			q.proto.Expire(now)
-			n.schedule(q)
-			did++
+			return true
 		}
+		n.effort.corrected++
 	}
-	return did
+	return false
 }
 
 // timerFired is what the timer calls. The engine may be running, by a clock it read
@@ -100,6 +116,7 @@ func (n *NIC) setTimer(now time.Time) {
 	if next.IsZero() || n.failed || n.closed || !n.timerAt.IsZero() && !next.Before(n.timerAt) {
 		return
 	}
+	n.effort.alarms++
 	n.timerAt = next
 	n.timer.Reset(max(0, next.Sub(now)))
 }
