@@ -97,7 +97,7 @@ func benchmarkQueuePairs(b *testing.B, mode softnic.LinkMode, pairs int) {
 	var mrs [2]*region.Region
 	all := [2][]*qp.Pair{make([]*qp.Pair, pairs), make([]*qp.Pair, pairs)}
 	for i := range nics {
-		soft := newNIC(b, softnic.Config{Link: mode, Network: networks[i], Addr: netip.AddrFrom4([4]byte{127, 99, 1, byte(1 + i)})})
+		soft := newNIC(b, softnic.Config{Link: mode, NoSharedMemory: true, Network: networks[i], Addr: netip.AddrFrom4([4]byte{127, 99, 1, byte(1 + i)})})
 		file, err := soft.Open()
 		require.NoError(b, err)
 		nics[i], err = mlx5.OpenFile(file, mlx5.Config{})
