@@ -52,6 +52,14 @@ func set[T ~int | ~int64](field *T, v, initial T) {
 // patience is how long a completion may stay away beyond idle.
 func (k *keepalive) patience() time.Duration { return k.interval * time.Duration(k.count) }
 
+// silence is how long the bootstrap connection may be silent; 0 is as long as the system lets it.
+func (k *keepalive) silence() time.Duration {
+	if !k.on {
+		return 0
+	}
+	return k.idle + k.patience()
+}
+
 // watchQueue begins to look after the queue pair, or begins anew.
 func (c *Conn) watchQueue() {
 	k := &c.alive

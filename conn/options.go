@@ -71,10 +71,14 @@ func (c *Conn) keepAlive(queue func(), bootstrap func(*net.TCPConn) error) error
 			return nil // Watch begins with what is set
 		}
 		c.watchQueue()
-		if tcp := tcpOf(c.control); tcp != nil {
-			return bootstrap(tcp)
+		tcp := tcpOf(c.control)
+		if tcp == nil {
+			return nil
 		}
-		return nil
+		if err := bootstrap(tcp); err != nil {
+			return err
+		}
+		return boundUnacknowledged(tcp, c.alive.silence())
 	})
 }
 

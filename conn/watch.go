@@ -24,6 +24,9 @@ func (c *Conn) Watch(control net.Conn) {
 		return
 	}
 	c.control = control
+	if tcp := tcpOf(control); tcp != nil {
+		_ = boundUnacknowledged(tcp, c.alive.silence()) // as good as without
+	}
 	c.watchQueue()
 	c.watching = make(chan struct{})
 	if c.err != nil {
