@@ -1,13 +1,13 @@
 package connectx_test
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,47 +52,71 @@ func serve(t *testing.T, nic *softnic.NIC, log *slog.Logger) (socket string) {
 	return socket
 }
 
-// The kernel's own drivers take the device for a ConnectX, and unmodified programs
-// on rdma-core use it.
-func TestKernelDrivers(t *testing.T) {
+// machines are what tests of virtual machines share.
+type machines struct {
+	cache, qemu, userland string
+	log                   slog.Level
+}
+
+// newMachines fetches what machines need, and the kernels that kernelsVar names. It skips
+// the test where that names none.
+func newMachines(t *testing.T) (m machines, kernels []vmtest.Kernel) {
 	names := os.Getenv(kernelsVar)
 	if names == "" {
 		t.Skip(kernelsVar + " names no kernels: all, or some of them")
 	}
-	ctx := context.Background()
-	cache, err := vmtest.CacheDir()
-	require.NoError(t, err)
-	kernels, err := vmtest.FindKernels(names)
-	require.NoError(t, err)
-	qemu, err := vmtest.FetchQEMU(ctx, cache)
-	require.NoError(t, err)
-	userland, err := vmtest.FetchUserland(ctx, cache)
-	require.NoError(t, err)
-	level := slog.LevelInfo
 	if os.Getenv("FARWIRE_VM_DEBUG") != "" {
-		level = slog.LevelDebug
+		m.log = slog.LevelDebug
 	}
+	var err error
+	m.cache, err = vmtest.CacheDir()
+	require.NoError(t, err)
+	kernels, err = vmtest.FindKernels(names)
+	require.NoError(t, err)
+	m.qemu, err = vmtest.FetchQEMU(t.Context(), m.cache)
+	require.NoError(t, err)
+	m.userland, err = vmtest.FetchUserland(t.Context(), m.cache)
+	require.NoError(t, err)
+	return m, kernels
+}
+
+// nics are software NICs, as farwire vm-nic has them.
+var nics = map[string]softnic.Config{
+	"ib":  {LinkLayer: verbs.LinkInfiniBand},
+	"eth": {LinkLayer: verbs.LinkEthernet, RoCEv2Only: true, Unaddressed: true},
+}
+
+// The kernel's own drivers take the device for a ConnectX, and unmodified programs
+// on rdma-core use it.
+func TestKernelDrivers(t *testing.T) {
+	m, kernels := newMachines(t)
 	for _, k := range kernels {
-		t.Run(k.Name, func(t *testing.T) {
-			image, err := vmtest.Fetch(ctx, cache, k)
-			require.NoError(t, err)
-			log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level}))
-			nic, err := softnic.New(&softnic.Config{Name: "mlx5_0", LinkLayer: verbs.LinkInfiniBand, Link: softnic.LinkMemory,
-				Network: softnic.NewNetwork(), Logger: log})
-			require.NoError(t, err)
-			defer func() { require.NoError(t, nic.Close()) }()
-			socket := serve(t, nic, log)
-			results, err := vmtest.Run(ctx, vmtest.Config{
-				Kernel: image, Userland: userland, QEMU: qemu, Modules: []string{"ib_umad", "mlx5_ib"}, CPUs: 1,
-				Jobs:    []vmtest.Job{{Name: "ib", Program: "testdata/ib.sh"}},
-				Devices: []string{socket},
-				Console: t.Output(),
-			})
-			require.NoError(t, err)
-			for _, r := range results {
-				t.Logf("%s: status %d, %v\n%s", r.Name, r.Status, r.Err, r.Output)
-				require.True(t, r.OK(), r.Name)
-			}
-		})
+		for _, link := range []string{"ib", "eth"} {
+			t.Run(k.Name+"/"+link, func(t *testing.T) { m.runPrograms(t, k, link) })
+		}
+	}
+}
+
+func (m machines) runPrograms(t *testing.T, k vmtest.Kernel, link string) {
+	image, err := vmtest.Fetch(t.Context(), m.cache, k)
+	require.NoError(t, err)
+	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: m.log}))
+	cfg := nics[link]
+	cfg.Name, cfg.Link, cfg.Network, cfg.Logger = "mlx5_0", softnic.LinkMemory, softnic.NewNetwork(), log
+	nic, err := softnic.New(&cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, nic.Close()) }()
+	socket := serve(t, nic, log)
+	results, err := vmtest.Run(t.Context(), vmtest.Config{
+		Kernel: image, Userland: m.userland, QEMU: m.qemu, Modules: []string{"ib_umad", "mlx5_ib"}, CPUs: 1,
+		Env:     []string{"LINK=" + link},
+		Jobs:    []vmtest.Job{{Name: link, Program: "testdata/programs.sh", Timeout: 10 * time.Minute}},
+		Devices: []string{socket},
+		Console: t.Output(),
+	})
+	require.NoError(t, err)
+	for _, r := range results {
+		t.Logf("%s: status %d, %v\n%s", r.Name, r.Status, r.Err, r.Output)
+		require.True(t, r.OK(), r.Name)
 	}
 }
