@@ -146,12 +146,34 @@ func everyOperation(t *testing.T, a, b *ours) {
 	}
 }
 
+// Packets of InfiniBand ports, of each kind of queue pair, with a global route header and
+// without.
+func TestCaptureInfiniBand(t *testing.T) {
+	for program, want := range map[string]struct {
+		opcode    string
+		addresses string
+	}{
+		"ibv_rc_pingpong -n 10 -s 2017 -m 1024": {"0", "[1-9][0-9]* local, 0 global"},
+		"ibv_uc_pingpong -n 10 -s 2017 -m 1024": {"32", "[1-9][0-9]* local, 0 global"},
+		"ibv_ud_pingpong -n 10 -s 1024":         {"100", "20 local, 0 global"},
+		"ibv_ud_pingpong -g 0 -n 10 -s 1024":    {"100", "0 local, 20 global"},
+	} {
+		t.Run(program, func(t *testing.T) {
+			need(t, "ibv_rc_pingpong")
+			needWireshark(t)
+			capture := filepath.Join(t.TempDir(), "pcap")
+			runTool(t, pair(t, []string{"-link=ib", "-nic", "pcap=" + capture}, strings.Fields(program))...)
+			require.Contains(t, checkCapture(t, capture, want.addresses), want.opcode)
+			require.NotContains(t, tshark(t, capture, "-T", "fields", "-e", "infiniband.lrh.slid"), "")
+		})
+	}
+}
+
 func TestCaptureRefused(t *testing.T) {
 	capture := filepath.Join(t.TempDir(), "pcap")
-	err := run(t.Context(), strings.Fields("run -link ib -nic pcap="+capture+" -- true"), os.Stdout)
-	require.ErrorContains(t, err, "cannot hold those of an InfiniBand port")
-	require.NoFileExists(t, capture)
 	require.NoError(t, os.WriteFile(capture, []byte("mine"), 0o600))
-	err = run(t.Context(), strings.Fields("run -nic pcap="+capture+" -- true"), os.Stdout)
-	require.ErrorContains(t, err, "no capture of Ethernet packets")
+	for link, packets := range map[string]string{"roce": "Ethernet", "ib": "InfiniBand"} {
+		err := run(t.Context(), strings.Fields("run -link "+link+" -nic pcap="+capture+" -- true"), os.Stdout)
+		require.ErrorContains(t, err, "no capture of "+packets+" packets")
+	}
 }

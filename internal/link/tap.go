@@ -8,6 +8,7 @@ import "github.com/farwire/farwire/internal/roce"
 type Seen struct {
 	roce.Path
 	TClass uint8
+	Global bool // as in Packet
 	Buf    []byte
 }
 
@@ -47,7 +48,7 @@ func (t *tapped) Send(p *Packet) {
 func (t *tapped) show(p *Packet) {
 	sealed := p.sealed
 	p.seal()
-	t.tap(Seen{Path: p.path(), TClass: p.TClass, Buf: p.Buf})
+	t.tap(Seen{Path: p.path(), TClass: p.TClass, Global: p.Global, Buf: p.Buf})
 	if !sealed {
 		p.trim()
 	}

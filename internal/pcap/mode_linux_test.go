@@ -14,7 +14,7 @@ func TestMode(t *testing.T) {
 	for umask, want := range map[int]os.FileMode{0o022: 0o644, 0o077: 0o600, 0o002: 0o664} {
 		name := filepath.Join(t.TempDir(), "c.pcap")
 		old := syscall.Umask(umask)
-		w, err := Open(name)
+		w, err := Open(name, Ethernet)
 		syscall.Umask(old)
 		require.NoError(t, err)
 		require.NoError(t, w.Close())

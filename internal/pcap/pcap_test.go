@@ -42,7 +42,7 @@ func payload(t testing.TB) []byte {
 }
 
 func openAt(t testing.TB, name string, now time.Time) *Writer {
-	w, err := Open(name)
+	w, err := Open(name, Ethernet)
 	require.NoError(t, err)
 	w.now = func() time.Time { return now }
 	return w
@@ -91,21 +91,21 @@ func TestHeaders(t *testing.T) {
 
 func TestOpenErrors(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Open(filepath.Join(dir, "none", "pcap"))
+	_, err := Open(filepath.Join(dir, "none", "pcap"), Ethernet)
 	require.ErrorIs(t, err, os.ErrNotExist)
 	require.ErrorContains(t, err, "open capture: ")
 	for name, content := range map[string]string{"empty": "", "text": "a file of twenty-four bytes or more"} {
 		name = filepath.Join(dir, name)
 		require.NoError(t, os.WriteFile(name, []byte(content), 0o600))
-		_, err := Open(name)
+		_, err := Open(name, Ethernet)
 		require.ErrorIs(t, err, ErrForeign)
 		left, err := os.ReadFile(name)
 		require.NoError(t, err)
 		require.Equal(t, content, string(left))
 	}
-	_, err = Open(dir)
+	_, err = Open(dir, Ethernet)
 	require.Error(t, err, "a folder")
-	_, err = Open("a\x00name")
+	_, err = Open("a\x00name", Ethernet)
 	require.Error(t, err)
 }
 
@@ -117,7 +117,7 @@ func TestShared(t *testing.T) {
 	var all sync.WaitGroup
 	for range writers {
 		all.Go(func() {
-			w, err := Open(name)
+			w, err := Open(name, Ethernet)
 			if err != nil {
 				t.Error(err)
 				return
@@ -147,7 +147,7 @@ func TestPipe(t *testing.T) {
 	}
 	r, p, err := os.Pipe()
 	require.NoError(t, err)
-	w, err := Open(fmt.Sprintf("/dev/fd/%d", p.Fd()))
+	w, err := Open(fmt.Sprintf("/dev/fd/%d", p.Fd()), Ethernet)
 	require.NoError(t, err)
 	require.NoError(t, p.Close())
 	w.Write(&h4, payload(t))
@@ -164,7 +164,7 @@ func TestWriteError(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /dev/full")
 	}
-	_, err := Open("/dev/full")
+	_, err := Open("/dev/full", Ethernet)
 	require.ErrorContains(t, err, "no space left")
 
 	w := openAt(t, filepath.Join(t.TempDir(), "pcap"), time.Now())

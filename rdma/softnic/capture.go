@@ -1,25 +1,24 @@
 package softnic
 
 import (
-	"errors"
+	"net/netip"
 
 	"github.com/farwire/farwire/internal/link"
 	"github.com/farwire/farwire/internal/pcap"
+	"github.com/farwire/farwire/internal/roce"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
-// errNoEthernet is why packets of an InfiniBand port cannot be captured.
-var errNoEthernet = errors.New("capture: a file of Ethernet packets cannot hold those of an InfiniBand port")
-
 // openCapture opens the file that was asked for.
 func (n *NIC) openCapture() (err error) {
-	switch {
-	case n.cfg.PcapFile == "":
+	if n.cfg.PcapFile == "" {
 		return nil
-	case n.cfg.LinkLayer == verbs.LinkInfiniBand:
-		return errNoEthernet
 	}
-	n.capture, err = pcap.Open(n.cfg.PcapFile)
+	kind := pcap.Ethernet
+	if n.cfg.LinkLayer == verbs.LinkInfiniBand {
+		kind = pcap.InfiniBand
+	}
+	n.capture, err = pcap.Open(n.cfg.PcapFile, kind)
 	return err
 }
 
@@ -39,8 +38,19 @@ func (n *NIC) tapped(open func(link.Receiver) (link.Link, error)) func(link.Rece
 }
 
 func (n *NIC) captured(p link.Seen) {
+	if n.cfg.LinkLayer == verbs.LinkInfiniBand {
+		l := pcap.Local{SrcLID: addrLID(p.Src), DstLID: addrLID(p.Dst)}
+		if p.Global {
+			l.SrcGID, l.DstGID, l.TClass = gidOf(p.Src), gidOf(p.Dst), p.TClass
+		}
+		n.capture.WriteLocal(&l, p.Buf[:len(p.Buf)-roce.ICRCSize]) // a subnet has another ICRC
+		return
+	}
 	n.capture.Write(&pcap.Header{
 		SrcMAC: macOf(p.Src), DstMAC: macOf(p.Dst), Src: p.Src, Dst: p.Dst, SrcPort: p.SrcPort, DstPort: p.DstPort,
 		TClass: p.TClass, ID: p.ID, MayFragment: p.MayFragment,
 	}, p.Buf)
 }
+
+// gidOf is the GID of the InfiniBand port that has an address.
+func gidOf(addr netip.Addr) netip.Addr { return netip.AddrFrom16(linkLocalOf(guidOf(addr))) }

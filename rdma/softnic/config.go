@@ -121,12 +121,14 @@ type Config struct {
 	// PcapFile is a file that the NIC writes every packet to that its links send or
 	// receive, as Wireshark reads it: Ethernet, IP, UDP and all of the RoCE packet, with
 	// its ICRC, which packets in memory otherwise do without, and the time in
-	// nanoseconds. The MACs are made up. Packets lost by Faults are not sent; damaged
+	// nanoseconds. The MACs are made up. In place of all that, an InfiniBand port's have
+	// a local route header, a GRH where they were sent with one, ICRC and VCRC.
+	// Packets lost by Faults are not sent; damaged
 	// ones are seen where they are sent. A packet between two NICs that share the file
 	// is in it twice, one of a NIC to itself once. New makes the file or goes on with
 	// one that is a capture of this kind, and Close closes it. NICs, of several
-	// processes too, may share it. InfiniBand ports are refused. Default none, which
-	// costs nothing.
+	// processes too, may share it if their ports are of one link layer. Default none,
+	// which costs nothing.
 	PcapFile string
 }
 

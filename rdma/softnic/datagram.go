@@ -91,7 +91,7 @@ func (n *NIC) putNetworkHeader(p *link.Packet) {
 	h := pcap.Header{Src: p.Src, Dst: p.Dst, TClass: p.TClass}
 	switch {
 	case n.cfg.LinkLayer == verbs.LinkInfiniBand:
-		h.Src, h.Dst = netip.AddrFrom16(linkLocalOf(guidOf(p.Src))), netip.AddrFrom16(n.gids[0].gid)
+		h.Src, h.Dst = gidOf(p.Src), netip.AddrFrom16(n.gids[0].gid)
 		h.AppendIP(n.header[:0], pcap.BTH, size)
 	case p.Src.Is4():
 		h.AppendIP(n.header[ipv4Header:ipv4Header], pcap.UDP, udpHeader+size)
