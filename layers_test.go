@@ -15,7 +15,7 @@ const module = "github.com/farwire/farwire"
 // only packages on earlier lines, so that every import points down.
 var layers = [][]string{
 	{"internal/mmio", "internal/hostmem", "internal/ring", "internal/prm", "internal/uapi", "internal/roce", "internal/rxeabi", "internal/pcap", "internal/dcqcn", "internal/coracle", "internal/perftest", "internal/vmtest/plan", "internal/pciconfig", "internal/ifc"},
-	{"internal/shm", "internal/vmtest", "internal/vfiouser"},
+	{"internal/shm", "internal/vmtest", "internal/vmtest/slot", "internal/vfiouser"},
 	{"internal/link", "internal/vmtest/cable"},
 	{"internal/rc", "rdma/verbs"},
 	{"internal/ud", "rdma/work", "rdma/internal/ledger", "rdma/softnic/trace"},

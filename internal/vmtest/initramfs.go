@@ -60,8 +60,8 @@ func (cfg *Config) tree(ctx context.Context, temp string) (tree, error) {
 		p.Modules = append(p.Modules, "/"+file)
 	}
 	if cfg.Setup != "" {
-		t.file("setup", 0o755, []byte(cfg.Setup))
-		p.Setup = []string{"/bin/sh", "-eu", "/setup"}
+		t.file(strings.TrimPrefix(plan.SetupFile, "/"), 0o755, []byte(cfg.Setup))
+		p.Setup = []string{"/bin/sh", "-eu", plan.SetupFile}
 	}
 	for i, j := range cfg.Jobs {
 		packed, err := j.pack(t, i)

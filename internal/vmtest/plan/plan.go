@@ -8,6 +8,9 @@ import "time"
 // File is where a guest finds its plan.
 const File = "/plan.json"
 
+// SetupFile is where it finds the script that sets it up, if there is one.
+const SetupFile = "/setup"
+
 // A Plan is what a guest does.
 type Plan struct {
 	Modules []string // files, in loading order

@@ -48,3 +48,12 @@ func openKernel(t testing.TB, c softnic.Config) *File {
 	require.Fail(t, "no such device", name)
 	return nil
 }
+
+// NeedKernel skips a test that needs a device of the kernel's, in a machine that may be
+// changed.
+func NeedKernel(t testing.TB) {
+	t.Helper()
+	if !OnKernel() {
+		t.Skip(DeviceEnv + " names no device of the kernel's: make vm-mlx5")
+	}
+}
