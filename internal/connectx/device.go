@@ -43,6 +43,7 @@ type Device struct {
 	srqs     map[uint32]int
 	sqs      map[uint32]int
 	port     ethernetPort
+	portDown bool // because the driver wants it so
 	idle     idle
 
 	events eventQueues
@@ -73,6 +74,7 @@ func New(c Config) (*Device, error) {
 
 // powerOn makes everything that commands work on anew.
 func (d *Device) powerOn() (err error) {
+	d.setPort(true)
 	d.use, d.queue, d.caps, d.budget = useNone, 0, map[uint16][]byte{}, maxPages
 	d.mkeys, d.cqs, d.srqs, d.sqs = map[uint32]int{}, map[uint32]int{}, map[uint32]int{}, map[uint32]int{}
 	d.port = ethernetPort{mtu: standardMTU}
@@ -109,6 +111,7 @@ func (d *Device) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.events.clear()
+	d.setPort(true)
 	if d.function == nil {
 		return nil
 	}

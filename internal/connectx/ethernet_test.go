@@ -96,6 +96,55 @@ func TestEthernetPort(t *testing.T) {
 	require.Equal(t, [2]bool{false, false}, up())
 }
 
+// The driver takes the port down and up with its interface. Who owns the NIC may take it down
+// as well, and then it is not the driver's to bring it up; nor stays it down once the driver,
+// or its machine, is gone.
+func TestEthernetPortDown(t *testing.T) {
+	g := newEthernetGuest(t, softnic.NewNetwork())
+	_, events := g.createEQ(0, 1<<ifc.EventPort)
+	c := &ifc.LinkStatus
+	status := func() [2]uint64 {
+		read := append(about(ifc.AccessRegister, ifc.RegisterPAOS), make([]byte, 16)...)
+		ifc.Command.Modifier.Put(read, registerRead)
+		b := g.do(read, 32)[ifc.RegisterData:]
+		return [2]uint64{c.Admin.Get(b), c.Operational.Get(b)}
+	}
+	want := func(admin, change uint64) ifc.Status {
+		write := append(about(ifc.AccessRegister, ifc.RegisterPAOS), make([]byte, 16)...)
+		c.Admin.Put(write[ifc.RegisterData:], admin)
+		c.ChangeAdmin.Put(write[ifc.RegisterData:], change)
+		_, s := g.try(write, 32)
+		return s
+	}
+	require.Equal(t, ifc.OK, want(paosDown, 0))
+	require.Equal(t, [2]uint64{paosUp, paosUp}, status(), "nothing was to change")
+	for _, none := range []uint64{0, 3} {
+		require.Equal(t, ifc.BadParameter, want(none, 1))
+	}
+	require.Equal(t, ifc.OK, want(paosDown, 1))
+	require.Equal(t, [2]uint64{paosDown, paosDown}, status())
+	require.False(t, g.nic.PortUp())
+	e := g.event(events, 0)
+	require.Equal(t, byte(ifc.EventPort), e[ifc.EventType])
+	require.Equal(t, byte(ifc.PortDown), e[ifc.EventSubtype])
+	require.Equal(t, ifc.OK, want(paosUp, 1))
+	require.Equal(t, [2]uint64{paosUp, paosUp}, status())
+	e = g.event(events, 1)
+	require.Equal(t, byte(ifc.PortUp), e[ifc.EventSubtype])
+
+	g.nic.SetPort(false)
+	require.Equal(t, ifc.OK, want(paosUp, 1))
+	require.Equal(t, [2]uint64{paosUp, paosDown}, status())
+	g.nic.SetPort(true)
+	for _, end := range []func(){g.d.Reset, func() { require.NoError(t, g.d.Close()) }} {
+		g.start()
+		require.Equal(t, ifc.OK, want(paosDown, 1))
+		require.False(t, g.nic.PortUp())
+		end()
+		require.True(t, g.nic.PortUp())
+	}
+}
+
 // The addresses are those that the driver sets: from then on the port sends from them
 // and hears what is sent to them.
 func TestRoCEAddress(t *testing.T) {

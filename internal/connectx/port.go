@@ -79,12 +79,14 @@ func (d *Device) queryPKey(r *request) error {
 	return nil
 }
 
-// registers are what ACCESS_REG reaches: their size, and what fills in what is read.
+// registers are what ACCESS_REG reaches: their size, what fills in what is read, and what
+// takes what is written; nil for those that keep nothing.
 var registers = map[uint16]struct {
-	size int
-	read func(d *Device, b []byte)
+	size  int
+	read  func(d *Device, b []byte)
+	write func(d *Device, b []byte) error
 }{
-	ifc.RegisterPMTU: {16, func(d *Device, b []byte) {
+	ifc.RegisterPMTU: {size: 16, read: func(d *Device, b []byte) {
 		c, mtu := &ifc.PortMTU, uint64(mtuBytes)
 		if !infiniBand(d.nic) {
 			mtu = maxFrame
@@ -93,7 +95,7 @@ var registers = map[uint16]struct {
 		c.Admin.Put(b, mtu)
 		c.Operational.Put(b, mtu)
 	}},
-	ifc.RegisterPTYS: {64, func(d *Device, b []byte) {
+	ifc.RegisterPTYS: {size: 64, read: func(d *Device, b []byte) {
 		c := &ifc.LinkType
 		if !infiniBand(d.nic) {
 			c.EthernetCapability.Put(b, ethernet100G)
@@ -106,20 +108,14 @@ var registers = map[uint16]struct {
 		c.ProtocolCapability.Put(b, speedsToEDR)
 		c.ProtocolOperational.Put(b, speedEDR)
 	}},
-	ifc.RegisterPAOS: {16, func(d *Device, b []byte) {
-		ifc.LinkStatus.Admin.Put(b, paosUp)
-		ifc.LinkStatus.Operational.Put(b, paosDown)
-		if d.nic.PortUp() {
-			ifc.LinkStatus.Operational.Put(b, paosUp)
-		}
-	}},
-	ifc.RegisterPPCNT:          {256, func(*Device, []byte) {}}, // nothing is counted: no frames are carried
-	ifc.RegisterPVLC:           {16, func(_ *Device, b []byte) { ifc.VirtualLanes.Capability.Put(b, virtualLanes) }},
-	ifc.RegisterNodeDescriptor: {64, func(d *Device, b []byte) { copy(b[:64], d.nic.Name()) }},
-	ifc.RegisterHostEndianness: {16, func(*Device, []byte) {}},
+	ifc.RegisterPAOS:           {16, (*Device).readLinkStatus, (*Device).writeLinkStatus},
+	ifc.RegisterPPCNT:          {size: 256, read: func(*Device, []byte) {}}, // nothing is counted: no frames are carried
+	ifc.RegisterPVLC:           {size: 16, read: func(_ *Device, b []byte) { ifc.VirtualLanes.Capability.Put(b, virtualLanes) }},
+	ifc.RegisterNodeDescriptor: {size: 64, read: func(d *Device, b []byte) { copy(b[:64], d.nic.Name()) }},
+	ifc.RegisterHostEndianness: {size: 16, read: func(*Device, []byte) {}},
 }
 
-// accessRegister reads a register or writes one; nothing that is written is kept.
+// accessRegister reads a register or writes one.
 func (d *Device) accessRegister(r *request) error {
 	id := be.Uint16(r.in[offRegister:])
 	reg, ok := registers[id]
@@ -135,12 +131,51 @@ func (d *Device) accessRegister(r *request) error {
 	copy(data[:reg.size], r.in[ifc.RegisterData:])
 	switch r.modifier() {
 	case registerWrite:
+		if reg.write != nil {
+			return reg.write(d, data)
+		}
 	case registerRead:
 		reg.read(d, data)
 	default:
 		return refuse(ifc.BadParameter, "register access %d", r.modifier())
 	}
 	return nil
+}
+
+func (d *Device) readLinkStatus(b []byte) {
+	c := &ifc.LinkStatus
+	c.Admin.Put(b, paosUp)
+	if d.portDown {
+		c.Admin.Put(b, paosDown)
+	}
+	c.Operational.Put(b, paosDown)
+	if d.nic.PortUp() {
+		c.Operational.Put(b, paosUp)
+	}
+}
+
+// writeLinkStatus takes the port down, or up again: the driver does so with its interface.
+func (d *Device) writeLinkStatus(b []byte) error {
+	c := &ifc.LinkStatus
+	if !c.ChangeAdmin.Bool(b) {
+		return nil
+	}
+	switch admin := c.Admin.Get(b); admin {
+	case paosUp, paosDown:
+		d.setPort(admin == paosUp)
+		return nil
+	default:
+		return refuse(ifc.BadParameter, "port status %d", admin)
+	}
+}
+
+// setPort is what the driver wants of the port. It brings up only what it took down: the
+// NIC's owner may have done so too. d.mu is held.
+func (d *Device) setPort(up bool) {
+	if d.portDown == up {
+		d.portDown = !up
+		d.nic.SetPort(up)
+	}
 }
 
 // A management datagram (IBTA volume 1, 13.4.3).

@@ -126,10 +126,12 @@ var SendQueue = struct{ State, UserIndex, CQ Field }{
 
 var sqc = layout("sqc", 0xf0)
 
-// LinkStatus is the register of a port's status (paos_reg).
-var LinkStatus = struct{ Admin, Operational Field }{
+// LinkStatus is the register of a port's status (paos_reg). Admin is what the port is told to
+// be, if ChangeAdmin is set.
+var LinkStatus = struct{ Admin, Operational, ChangeAdmin Field }{
 	Admin:       paos.bits("admin_status", 0x00, 11, 8),
 	Operational: paos.bits("oper_status", 0x00, 3, 0),
+	ChangeAdmin: paos.bits("ase", 0x04, 31, 31),
 }
 
 var paos = layout("paos_reg", 0x10)

@@ -255,6 +255,63 @@ func TestWaitEnds(t *testing.T) {
 	<-failed
 }
 
+// A queue that a completion finds full is lost, and its queue pairs: who waits is told why,
+// and so is who listens to events. The NIC's other queues go on.
+func TestOverrunEvents(t *testing.T) {
+	h, other := self(t, softnic.Config{})
+	const size = 16
+	done, err := cq.New(h.NIC, size)
+	require.NoError(t, err)
+	p, err := qp.New(done, qp.Config{Sends: size})
+	require.NoError(t, err)
+	require.NoError(t, p.Connect(region.RemoteReadWrite, p.Endpoint()))
+	for range size { // a NIC asks how far the program is when its queue seems full
+		write(t, h, p, 1)
+	}
+	for c, n := make([]cq.Completion, size), 0; n < size; {
+		require.NoError(t, done.Wait(t.Context()))
+		k, err := done.Poll(c)
+		require.NoError(t, err)
+		n += k
+	}
+	events := make(chan mlx5.Event, 16)
+	defer h.NIC.Events(func(e mlx5.Event) { events <- e })()
+	told := make(chan struct{}, 16)
+	done.Notify(func() { told <- struct{}{} })
+	waited := make(chan error, 1)
+	go func() { waited <- done.Wait(t.Context()) }()
+
+	done.Exhaust()
+	write(t, h, p, 2)
+	for _, want := range []mlx5.Event{{Type: verbs.EventCQError}, {Type: verbs.EventQPFatal, QPN: p.Number()}} {
+		select {
+		case e := <-events:
+			require.Equal(t, want, e)
+		case <-time.After(waitTime):
+			require.FailNow(t, "no event", "%v", want.Type)
+		}
+	}
+	select {
+	case err := <-waited:
+		require.ErrorIs(t, err, cq.ErrOverrun)
+	case <-time.After(waitTime):
+		require.FailNow(t, "Wait has not ended")
+	}
+	select {
+	case <-told:
+	case <-time.After(waitTime):
+		require.FailNow(t, "the function that Notify was given is not called")
+	}
+	_, err = done.Poll(make([]cq.Completion, 1))
+	require.ErrorIs(t, err, cq.ErrOverrun)
+	require.ErrorIs(t, done.Arm(false), cq.ErrOverrun)
+	require.NoError(t, h.NIC.Err(), "the NIC has not failed")
+	write(t, h, other, 3)
+	require.NoError(t, h.Poll(1)[0].Err())
+	require.NoError(t, p.Destroy())
+	require.NoError(t, done.Close())
+}
+
 // No function given to Notify runs once Close has returned.
 func TestCloseEndsNotify(t *testing.T) {
 	h, p := self(t, softnic.Config{})
