@@ -178,8 +178,7 @@ func (d *Device) managePages(r *request) error {
 func (d *Device) setDriverVersion(r *request) error { return nil }
 
 func (d *Device) queryAdapter(r *request) error {
-	const vendorID = 0x2c9
-	be.PutUint32(r.out[offVendorID:], vendorID)
+	be.PutUint32(r.out[offVendorID:], vendorOUI)
 	copy(r.out[offBoardID:adapterSize], boardID)
 	return nil
 }

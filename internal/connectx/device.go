@@ -143,6 +143,7 @@ func Layout() vfiouser.Config {
 const (
 	vendorMellanox  = 0x15b3
 	deviceConnectX5 = 0x1017
+	vendorOUI       = 0x2c9
 	classEthernet   = 0x020000
 	classInfiniBand = 0x020700
 )

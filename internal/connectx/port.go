@@ -6,45 +6,55 @@ import (
 
 // States of an InfiniBand port (IBTA volume 1, PortInfo).
 const (
-	stateDown       = 1
-	stateActive     = 4
-	physicalPolling = 2
-	physicalLinkUp  = 5
-	capCM           = 1 << 16 // communication management is supported
-	widthFour       = 2       // lanes, a bit for each width
-	widthOneFour    = 3
-	speedEDR        = 1 << 5
-	speedsToEDR     = 1<<6 - 1
-	mtuBytes        = 4096
-	virtualLanes    = 4 // encoded: VL0 to VL7
-	defaultPKey     = 0xffff
-	offGIDCount     = 12 // query_hca_vport_gid_out.gids_num
-	offTableIndex   = 14 // query_hca_vport_gid_in.gid_index, query_hca_vport_pkey_in.pkey_index
-	offTable        = 16
-	gidSize         = 16
-	pkeySize        = 4 // in a table, behind two zero bytes
-	offRegister     = 10
-	registerWrite   = 0
-	registerRead    = 1
-	wholeTable      = 0xffff
+	stateDown        = 1
+	stateActive      = 4
+	physicalPolling  = 2
+	physicalDisabled = 3
+	physicalLinkUp   = 5
+	capCM            = 1 << 16 // communication management is supported
+	widthFour        = 2       // lanes, a bit for each width
+	widthOneFour     = 3
+	speedEDR         = 1 << 5
+	speedsToEDR      = 1<<6 - 1
+	mtuBytes         = 4096
+	virtualLanes     = 4 // encoded: VL0 to VL7
+	defaultPKey      = 0xffff
+	offGIDCount      = 12 // query_hca_vport_gid_out.gids_num
+	offTableIndex    = 14 // query_hca_vport_gid_in.gid_index, query_hca_vport_pkey_in.pkey_index
+	offTable         = 16
+	gidSize          = 16
+	pkeySize         = 4 // in a table, behind two zero bytes
+	offRegister      = 10
+	registerWrite    = 0
+	registerRead     = 1
+	wholeTable       = 0xffff
 )
+
+// portState is the state of the port, and of its link.
+func (d *Device) portState() (state, physical byte) {
+	switch {
+	case d.portDown:
+		return stateDown, physicalDisabled
+	case !d.nic.PortUp():
+		return stateDown, physicalPolling
+	}
+	return stateActive, physicalLinkUp
+}
 
 func (d *Device) queryVirtualPort(r *request) error {
 	c, b := &ifc.VirtualPort, r.out[ifc.VirtualPorts:]
 	g := d.function.GUID()
 	guid := be.Uint64(g[:])
-	state, physical := uint64(stateActive), uint64(physicalLinkUp)
-	if !d.nic.PortUp() {
-		state, physical = stateDown, physicalPolling
-	}
-	c.State.Put(b, state)
-	c.PhysicalState.Put(b, physical)
+	state, physical := d.portState()
+	c.State.Put(b, uint64(state))
+	c.PhysicalState.Put(b, uint64(physical))
 	c.PortGUID.Put(b, guid)
 	c.NodeGUID.Put(b, guid)
 	c.SystemGUID.Put(b, guid)
 	c.LID.Put(b, uint64(d.nic.LID()))
 	c.SubnetLID.Put(b, uint64(d.nic.LID())) // there is no subnet manager
 	c.CapMask.Put(b, capCM)
+	c.HasSMI.Put(b, 1) // the function is asked itself, by management datagrams
 	return nil
 }
 
@@ -176,21 +186,4 @@ func (d *Device) setPort(up bool) {
 		d.portDown = !up
 		d.nic.SetPort(up)
 	}
-}
-
-// A management datagram (IBTA volume 1, 13.4.3).
-const (
-	madMethod      = 3
-	madStatus      = 4
-	madResponse    = 0x80
-	madUnsupported = 0x000c // method and attribute, as a status
-)
-
-// mad answers management datagrams to the device: it has no agents.
-func (d *Device) mad(r *request) error {
-	answer := r.out[ifc.MAD:][:ifc.MADSize]
-	copy(answer, r.in[ifc.MAD:])
-	answer[madMethod] |= madResponse
-	be.PutUint16(answer[madStatus:], madUnsupported)
-	return nil
 }
