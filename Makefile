@@ -50,7 +50,7 @@ vm:
 # The driver's tests on the kernel's own mlx5 driver, whose card is farwire vm-nic.
 .PHONY: vm-mlx5
 vm-mlx5:
-	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -timeout 30m -run TestKernelDrivers ./internal/connectx
+	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -timeout 30m -run '^TestKernel' ./internal/connectx
 	$(GO) run ./internal/vmtest/vmrun -nic ib -kernels $(KERNELS)
 	$(GO) run ./internal/vmtest/vmrun -nic eth -kernels $(KERNELS)
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 	"time"
@@ -98,6 +99,12 @@ func TestKernelDrivers(t *testing.T) {
 }
 
 func (m machines) runPrograms(t *testing.T, k vmtest.Kernel, link string) {
+	m.run(t, k, link, nil, vmtest.Job{Name: link, Program: "testdata/programs.sh", Timeout: 10 * time.Minute})
+}
+
+// run runs a job in a machine with a NIC, which fails once it is used, if that is a
+// function.
+func (m machines) run(t *testing.T, k vmtest.Kernel, link string, used func(softnic.Counters) bool, job vmtest.Job) {
 	image, err := vmtest.Fetch(t.Context(), m.cache, k)
 	require.NoError(t, err)
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: m.log}))
@@ -106,11 +113,15 @@ func (m machines) runPrograms(t *testing.T, k vmtest.Kernel, link string) {
 	nic, err := softnic.New(&cfg)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, nic.Close()) }()
+	if used != nil {
+		stop := failOnce(nic, used)
+		defer stop()
+	}
 	socket := serve(t, nic, log)
 	results, err := vmtest.Run(t.Context(), vmtest.Config{
 		Kernel: image, Userland: m.userland, QEMU: m.qemu, Modules: []string{"ib_umad", "mlx5_ib"}, CPUs: 1,
 		Env:     []string{"LINK=" + link},
-		Jobs:    []vmtest.Job{{Name: link, Program: "testdata/programs.sh", Timeout: 10 * time.Minute}},
+		Jobs:    []vmtest.Job{job},
 		Devices: []string{socket},
 		Console: t.Output(),
 	})
@@ -118,5 +129,43 @@ func (m machines) runPrograms(t *testing.T, k vmtest.Kernel, link string) {
 	for _, r := range results {
 		t.Logf("%s: status %d, %v\n%s", r.Name, r.Status, r.Err, r.Output)
 		require.True(t, r.OK(), r.Name)
+	}
+}
+
+// failOnce has the NIC fail as soon as it is used.
+func failOnce(nic *softnic.NIC, used func(softnic.Counters) bool) (stop func()) {
+	over, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-over:
+				return
+			case <-time.After(10 * time.Millisecond):
+				if used(nic.Counters()) {
+					nic.Fail()
+					return
+				}
+			}
+		}
+	}()
+	return func() { close(over); <-ended }
+}
+
+// The card fails while a program in the machine uses it: the kernel's driver finds that out
+// for itself.
+func TestKernelDeviceFails(t *testing.T) {
+	m, kernels := newMachines(t)
+	program := filepath.Join(t.TempDir(), "mlx5.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-o", program, "github.com/farwire/farwire/rdma/mlx5")
+	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0", "GOFLAGS=")
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	for _, k := range kernels {
+		t.Run(k.Name, func(t *testing.T) {
+			used := func(c softnic.Counters) bool { return c.Completions > 100 }
+			m.run(t, k, "ib", used, vmtest.Job{Name: "failure", Program: program, Timeout: 5 * time.Minute,
+				Args: []string{"-test.v", "-test.run=^TestKernelFailure$"}, Env: []string{"FARWIRE_MLX5=mlx5_0", "FARWIRE_MLX5_FAILS=1"}})
+		})
 	}
 }

@@ -36,58 +36,11 @@ func TestKernelRemoval(t *testing.T) {
 
 func testRemoval(t *testing.T, way slot.Way) {
 	name := os.Getenv(mlx5test.DeviceEnv)
-	nic, err := mlx5.Open(name)
-	require.NoError(t, err)
-	mr, err := region.Alloc(nic, region.RemoteReadWrite, 1<<16)
-	require.NoError(t, err)
-	busy, idle := completions(t, nic), completions(t, nic)
-	pair := looped(t, busy)
-	unconnected, err := qp.New(idle, qp.Config{Sends: 4, Receives: 4})
-	require.NoError(t, err)
-
-	var fatal atomic.Int32
-	stop := nic.Events(func(e mlx5.Event) {
-		if e.Type == verbs.EventDeviceFatal {
-			fatal.Add(1)
-		}
-	})
-	told := make(chan struct{}, 1)
-	idle.Notify(func() {
-		if nic.Err() != nil {
-			select {
-			case told <- struct{}{}:
-			default:
-			}
-		}
-	})
-	target, err := mr.Remote(0)
-	require.NoError(t, err)
-	entry := qp.Entry{Op: qp.Write, Local: mr.Local(4096, 64), Remote: target, Signaled: true}
-	ended := make(chan error, 3)
-	go func() { ended <- idle.Wait(t.Context()) }()
-	go func() { ended <- idle.Wait(t.Context()) }()
-	var written atomic.Int64
-	go func() { ended <- writeUntilError(t, busy, pair, entry, &written) }()
-	require.Eventually(t, func() bool { return written.Load() > 10 }, patience, time.Millisecond, "nothing is written")
-
+	u := newInUse(t, name)
 	back := way.Take(t, name)
-	for range cap(ended) {
-		require.ErrorIs(t, within(t, ended, "a call that waits for the device"), verbs.ErrDeviceFatal)
-	}
-	within(t, told, "the function that Notify was given")
-	require.EqualValues(t, 1, fatal.Load())
-	stop()
-
-	// Doorbells of a device that is gone ring in memory that nobody looks at.
-	for range 100 {
-		if err := pair.Post(entry); errors.Is(err, qp.ErrRoom) {
-			break
-		}
-		require.NoError(t, err)
-		pair.Ring()
-	}
-	requireGone(t, nic, busy, unconnected)
-	_, err = mlx5.Open(name)
+	u.ends(t)
+	requireGone(t, u.nic, u.busy, u.unconnected)
+	_, err := mlx5.Open(name)
 	require.ErrorIs(t, err, mlx5.ErrNoDevice)
 
 	back()
@@ -95,12 +48,105 @@ func testRemoval(t *testing.T, way slot.Way) {
 	require.NoError(t, err, "the old one is still open")
 	requireWorks(t, again)
 	require.NoError(t, again.Close())
-	require.ErrorIs(t, nic.Err(), verbs.ErrDeviceFatal, "that is another device")
-	requireGone(t, nic, busy, unconnected)
+	require.ErrorIs(t, u.nic.Err(), verbs.ErrDeviceFatal, "that is another device")
+	requireGone(t, u.nic, u.busy, u.unconnected)
+	u.close(t)
+}
 
-	for _, end := range []func() error{pair.Destroy, unconnected.Destroy, busy.Close, idle.Close, mr.Close, nic.Close} {
+// The card fails, which the kernel's driver finds in its registers. For a program it is as
+// if it had been removed.
+func TestKernelFailure(t *testing.T) {
+	mlx5test.NeedKernel(t)
+	if os.Getenv(failsEnv) == "" {
+		t.Skip(failsEnv + " is not set: the card does not fail")
+	}
+	before := held(t)
+	u := newInUse(t, os.Getenv(mlx5test.DeviceEnv))
+	u.ends(t)
+	u.close(t)
+	require.Equal(t, before, held(t), "something is left")
+}
+
+// failsEnv is set where the card fails once it is used: make vm-mlx5.
+const failsEnv = "FARWIRE_MLX5_FAILS"
+
+// inUse is a device in use.
+type inUse struct {
+	nic         *mlx5.NIC
+	mr          *region.Region
+	busy, idle  *cq.Queue
+	pair        *qp.Pair
+	unconnected *qp.Pair
+
+	entry qp.Entry
+	ended chan error    // of those who use it
+	told  chan struct{} // from Notify
+	fatal atomic.Int32
+}
+
+// newInUse opens the device. A goroutine writes without waiting, and two wait for
+// completions.
+func newInUse(t *testing.T, name string) *inUse {
+	t.Helper()
+	nic, err := mlx5.Open(name)
+	require.NoError(t, err)
+	u := &inUse{nic: nic, busy: completions(t, nic), idle: completions(t, nic), ended: make(chan error, 3), told: make(chan struct{}, 1)}
+	u.mr, err = region.Alloc(nic, region.RemoteReadWrite, 1<<16)
+	require.NoError(t, err)
+	u.pair = looped(t, u.busy)
+	u.unconnected, err = qp.New(u.idle, qp.Config{Sends: 4, Receives: 4})
+	require.NoError(t, err)
+	nic.Events(func(e mlx5.Event) {
+		if e.Type == verbs.EventDeviceFatal {
+			u.fatal.Add(1)
+		}
+	})
+	u.idle.Notify(func() {
+		if nic.Err() != nil {
+			select {
+			case u.told <- struct{}{}:
+			default:
+			}
+		}
+	})
+	target, err := u.mr.Remote(0)
+	require.NoError(t, err)
+	u.entry = qp.Entry{Op: qp.Write, Local: u.mr.Local(4096, 64), Remote: target, Signaled: true}
+	for range 2 {
+		go func() { u.ended <- u.idle.Wait(t.Context()) }()
+	}
+	var written atomic.Int64
+	go func() { u.ended <- writeUntilError(t, u.busy, u.pair, u.entry, &written) }()
+	require.Eventually(t, func() bool { return written.Load() > 10 }, patience, time.Millisecond, "nothing is written")
+	return u
+}
+
+// ends waits until everybody has been told that the device is gone.
+func (u *inUse) ends(t *testing.T) {
+	t.Helper()
+	for range cap(u.ended) {
+		require.ErrorIs(t, within(t, u.ended, "a call that waits for the device"), verbs.ErrDeviceFatal)
+	}
+	within(t, u.told, "the function that Notify was given")
+	require.Eventually(t, func() bool { return u.fatal.Load() == 1 }, patience, time.Millisecond, "no event")
+
+	// Doorbells of a device that is gone ring in memory that nobody looks at.
+	for range 100 {
+		err := u.pair.Post(u.entry)
+		if errors.Is(err, qp.ErrRoom) {
+			break
+		}
+		require.NoError(t, err)
+		u.pair.Ring()
+	}
+}
+
+func (u *inUse) close(t *testing.T) {
+	t.Helper()
+	for _, end := range []func() error{u.pair.Destroy, u.unconnected.Destroy, u.busy.Close, u.idle.Close, u.mr.Close, u.nic.Close} {
 		require.NoError(t, end(), "it went with the device")
 	}
+	require.EqualValues(t, 1, u.fatal.Load(), "of several that the kernel may tell")
 }
 
 // requireGone checks what a device that is gone answers.
