@@ -38,6 +38,8 @@ type fakeQueue struct {
 	dead     bool
 	lostErr  error // what Poll fails with
 	posted   int   // sends posted
+	more     bool  // another was announced with the last
+	mores    []bool
 
 	holdSends      bool  // sends are not delivered
 	holdDone       bool  // completions of sends are withheld
@@ -100,7 +102,7 @@ func (q *fakeQueue) leave() {
 	q.inCall.Add(-1)
 }
 
-func (q *fakeQueue) PostSend(id uint64, b Buffer, imm uint32) error {
+func (q *fakeQueue) PostSend(id uint64, b Buffer, imm uint32, more bool) error {
 	defer q.enter("PostSend").leave()
 	if q.failPost != nil {
 		return q.failPost
@@ -113,6 +115,8 @@ func (q *fakeQueue) PostSend(id uint64, b Buffer, imm uint32) error {
 		return nil
 	}
 	q.sends = append(q.sends, entry{id, b, imm})
+	q.more = more
+	q.mores = append(q.mores, more)
 	q.deliver()
 	return nil
 }
@@ -198,7 +202,7 @@ func (q *fakeQueue) deliver() {
 		}
 		q.held = nil
 	}
-	for !q.holdSends && !q.broken && len(q.sends) > 0 {
+	for !q.holdSends && !q.more && !q.broken && len(q.sends) > 0 {
 		s := q.sends[0]
 		q.sends = append(q.sends[:0], q.sends[1:]...)
 		switch {

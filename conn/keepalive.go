@@ -122,7 +122,7 @@ func (c *Conn) probe() bool {
 	if c.finished || c.out.left() || c.flow.credits() == 0 {
 		return false
 	}
-	if !c.post(controlID, Buffer{}, c.flow.sendProbe()) {
+	if !c.post(controlID, Buffer{}, c.flow.sendProbe(), false) {
 		return false
 	}
 	c.out.controls++

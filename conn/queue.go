@@ -7,10 +7,11 @@ package conn
 // and calls nothing after Close has begun. Completions of one direction come in
 // the order of their posting.
 type Queue interface {
-	// PostSend posts one signalled SEND with immediate data and starts it at once.
+	// PostSend posts one signalled SEND with immediate data. It starts at once; if more
+	// says that another is posted next, no later than that one.
 	// An empty b is a message with no bytes: it must carry no data segment.
 	// The memory of b belongs to the queue until the completion with this id.
-	PostSend(id uint64, b Buffer, imm uint32) error
+	PostSend(id uint64, b Buffer, imm uint32, more bool) error
 
 	// PostReceive posts one receive. The memory of b belongs to the queue until
 	// the completion with this id.

@@ -122,7 +122,9 @@ func (c *Conn) flush() {
 	for c.flow.credits() > 0 && c.nextReady() {
 		i := c.out.ready.pop()
 		last := !c.out.left()
-		if !c.post(uint64(i), c.out.bufs[i].Slice(c.out.fill[i]), c.flow.sendData(last)) {
+		imm := c.flow.sendData(last)
+		more := c.flow.credits() > 0 && c.out.ready.len() > 0
+		if !c.post(uint64(i), c.out.bufs[i].Slice(c.out.fill[i]), imm, more) {
 			return
 		}
 		c.out.posted[i] = true
@@ -130,7 +132,7 @@ func (c *Conn) flush() {
 	}
 	c.out.kick = false
 	for c.flow.controlDue(c.out.left()) && c.flow.controlAllowed() && c.out.controls < Reserve {
-		if !c.post(controlID, Buffer{}, c.flow.sendControl(c.out.left())) {
+		if !c.post(controlID, Buffer{}, c.flow.sendControl(c.out.left()), false) {
 			return
 		}
 		c.out.controls++
@@ -154,8 +156,8 @@ func (c *Conn) nextReady() bool {
 	return true
 }
 
-func (c *Conn) post(id uint64, b Buffer, imm uint32) bool {
-	if err := c.q.PostSend(id, b, imm); err != nil {
+func (c *Conn) post(id uint64, b Buffer, imm uint32, more bool) bool {
+	if err := c.q.PostSend(id, b, imm, more); err != nil {
 		c.fail(&ResetError{QueuePair, err}, false)
 		return false
 	}

@@ -88,13 +88,13 @@ func (q *decidingQueue) decide() {
 	}
 }
 
-func (q *decidingQueue) PostSend(id uint64, b Buffer, imm uint32) error {
+func (q *decidingQueue) PostSend(id uint64, b Buffer, imm uint32, more bool) error {
 	q.decide()
 	q.sent = append(q.sent, id)
 	if len(b.Bytes) > 0 {
 		q.data++
 	}
-	return q.fakeQueue.PostSend(id, b, imm)
+	return q.fakeQueue.PostSend(id, b, imm, more)
 }
 
 func (q *decidingQueue) Poll(c []Completion) (int, error) {

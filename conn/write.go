@@ -90,6 +90,7 @@ func (c *Conn) write(p []byte, more bool) (int, error) {
 		}
 		room := c.out.room()
 		if room == nil {
+			c.flush()
 			if c.flow.credits() == 0 {
 				c.stats.CreditWaits++
 			}
@@ -121,10 +122,14 @@ func (c *Conn) written(n int) {
 	if c.flow.stopSeen {
 		c.out.discard()
 	}
-	if c.out.tail < 0 || c.closed {
+	if c.out.ready.len() >= together || c.closed {
 		c.flush()
 	}
 }
+
+// together is how many full messages of one Write leave at once: a NIC is told of them
+// all with one doorbell.
+const together = 4
 
 // writable returns the error that a Write must fail with now.
 func (c *Conn) writable() error {

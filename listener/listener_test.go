@@ -23,12 +23,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // idleQueue is a queue on which nothing ever happens. live counts those not closed.
 type idleQueue struct{ live *atomic.Int32 }
 
-func (q idleQueue) PostSend(uint64, conn.Buffer, uint32) error { return nil }
-func (q idleQueue) PostReceive(uint64, conn.Buffer) error      { return nil }
-func (q idleQueue) Poll([]conn.Completion) (int, error)        { return 0, nil }
-func (q idleQueue) Arm() error                                 { return nil }
-func (q idleQueue) Notify(func())                              {}
-func (q idleQueue) Close() error                               { q.live.Add(-1); return nil }
+func (q idleQueue) PostSend(uint64, conn.Buffer, uint32, bool) error { return nil }
+func (q idleQueue) PostReceive(uint64, conn.Buffer) error            { return nil }
+func (q idleQueue) Poll([]conn.Completion) (int, error)              { return 0, nil }
+func (q idleQueue) Arm() error                                       { return nil }
+func (q idleQueue) Notify(func())                                    {}
+func (q idleQueue) Close() error                                     { q.live.Add(-1); return nil }
 
 // server is a Listener whose handshake is one byte: 'y' for a connection, 'n' for a
 // failure.

@@ -31,8 +31,9 @@ func newPair(p *port, sends, receives int) (*pair, error) {
 }
 
 // PostSend implements conn.Queue.
-func (p *pair) PostSend(id uint64, b conn.Buffer, imm uint32) error {
-	if err := p.Post(work.Entry{Op: work.SendImm, ID: id, Local: segment(b), Imm: imm, Signaled: true}); err != nil {
+func (p *pair) PostSend(id uint64, b conn.Buffer, imm uint32, more bool) error {
+	err := p.Post(work.Entry{Op: work.SendImm, ID: id, Local: segment(b), Imm: imm, Signaled: true})
+	if err != nil || more {
 		return err
 	}
 	return p.Ring()

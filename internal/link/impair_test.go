@@ -31,6 +31,7 @@ func sendAll(l Link, to Link, from, until uint32) {
 	for i := from; i < until; i++ {
 		l.Send(numbered(to.Addr(), i, 4))
 	}
+	l.Flush()
 }
 
 // sent returns the fate of n packets, all settled.

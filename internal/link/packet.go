@@ -3,6 +3,7 @@ package link
 import (
 	"net/netip"
 	"sync"
+	"sync/atomic"
 
 	"github.com/farwire/farwire/internal/roce"
 )
@@ -41,8 +42,8 @@ type Packet struct {
 
 	sealed bool // Buf ends with an ICRC, to be checked by whoever delivers it
 	pooled bool
+	block  *block // that Buf is in, if it is not in store
 	store  [storeSize]byte
-	oob    [oobSize]byte // for UDP: control messages
 }
 
 // storeSize leaves room for the ICRC, and more so that a datagram that is too
@@ -68,6 +69,10 @@ func (p *Packet) Release() {
 		panic("link: packet released twice")
 	}
 	p.pooled, p.Buf = true, nil
+	if p.block != nil {
+		p.block.release()
+		p.block = nil
+	}
 	pool.Put(p)
 }
 
@@ -77,6 +82,30 @@ func (p *Packet) Headers() []byte {
 		return p.Head
 	}
 	return p.Buf
+}
+
+// block is memory that several packets are in, as they arrived together.
+type block struct {
+	users atomic.Int32
+	bytes [blockSize]byte
+}
+
+// blockSize is the most that one call receives as one datagram.
+const blockSize = 1 << 16
+
+var blocks = sync.Pool{New: func() any { return new(block) }}
+
+func getBlock() *block {
+	b := blocks.Get().(*block)
+	b.users.Store(1)
+	return b
+}
+
+// release ends one use of the block.
+func (b *block) release() {
+	if b.users.Add(-1) == 0 {
+		blocks.Put(b)
+	}
 }
 
 // stamp makes p a packet from this address, and reports whether its size is one

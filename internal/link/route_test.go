@@ -85,10 +85,10 @@ func TestRouteOverUDP(t *testing.T) {
 	}
 	require.NoError(t, err)
 	defer l.Close()
-	l.Send(numbered(far.Addr(), 1, 4))
+	send(l, numbered(far.Addr(), 1, 4))
 	l.Send(numbered(l.Addr(), 2, 4))
 	require.Equal(t, []uint32{2}, in.got(), "in memory, at once")
 	require.Equal(t, []uint32{1}, atFar.wait(1))
-	far.Send(numbered(l.Addr(), 3, 4))
+	send(far, numbered(l.Addr(), 3, 4))
 	require.Equal(t, []uint32{2, 3}, in.wait(2))
 }

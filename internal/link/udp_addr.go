@@ -88,11 +88,6 @@ func roceMTU(ip int, addr netip.Addr) int {
 	return mtu
 }
 
-func growBuffersPlainly(conn *net.UDPConn) {
-	_ = conn.SetReadBuffer(socketBuffer)
-	_ = conn.SetWriteBuffer(socketBuffer)
-}
-
 // Windows reports socket errors by its own numbers (winsock2.h).
 const (
 	wsaAddrInUse        = syscall.Errno(10048)

@@ -32,7 +32,7 @@ func TestUDPOnTheWire(t *testing.T) {
 	for i := range uint32(3) {
 		p := numbered(b.Addr(), i, 1001)
 		p.TClass = 0xb9
-		a.Send(p)
+		send(a, p)
 		var ip [1500]byte
 		var n int
 		for [4]byte(ip[16:]) != b.Addr().As4() { // others' packets may have come before the bind
@@ -64,7 +64,7 @@ func TestUDPTrafficClassIPv6(t *testing.T) {
 	defer l.Close()
 	p := numbered(l.Addr(), 1, 4)
 	p.TClass = 0x6b
-	l.Send(p)
+	send(l, p)
 	in.wait(1)
 	require.Equal(t, uint8(0x6b), in.last.TClass)
 }
@@ -100,7 +100,7 @@ func TestUDPDoesNotFragment(t *testing.T) {
 	defer l.Close()
 	require.Equal(t, roceMTU(mtu, addr), l.MTU())
 	neighbour := addr.Next()
-	l.Send(numbered(neighbour, 1, roce.MaxMTU))
+	send(l, numbered(neighbour, 1, roce.MaxMTU))
 	require.Equal(t, uint64(1), l.Counters().Dropped[DropSend])
 }
 
@@ -125,14 +125,17 @@ func TestSocketBuffers(t *testing.T) {
 	l, _ := loopback(t)
 	options := []int{unix.SO_RCVBUF, unix.SO_SNDBUF}
 	small := []int{bufferSize(t, conn, options[0]), bufferSize(t, conn, options[1])}
-	growBuffersPlainly(conn)
+	require.NoError(t, conn.SetReadBuffer(socketBuffer))
+	require.NoError(t, conn.SetWriteBuffer(socketBuffer))
 	for i, option := range options {
 		want := bufferSize(t, conn, option)
 		require.GreaterOrEqual(t, want, small[i])
 		if mayForceBuffers(t, conn) {
 			want = 2 * socketBuffer // the kernel doubles it
 		}
-		require.GreaterOrEqual(t, bufferSize(t, l.(*udp).conn, option), want)
+		has, err := unix.GetsockoptInt(l.(*udp).fd, unix.SOL_SOCKET, option)
+		require.NoError(t, err)
+		require.GreaterOrEqual(t, has, want)
 	}
 }
 
@@ -156,34 +159,37 @@ func bufferSize(t *testing.T, conn *net.UDPConn, option int) (size int) {
 	return size
 }
 
-func TestPrepareSocketErrors(t *testing.T) {
-	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+func TestSocketOptionErrors(t *testing.T) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	require.NoError(t, err)
-	raw, err := conn.SyscallConn()
-	require.NoError(t, err)
-	require.ErrorIs(t, prepareSocket("udp6", "", raw), unix.ENOPROTOOPT, "IPv6 options on an IPv4 socket")
-	require.NoError(t, conn.Close())
-	require.Error(t, prepareSocket("udp4", "", raw))
-	growBuffers(conn) // does nothing
+	require.ErrorIs(t, setSocketOptions("udp6", fd), unix.ENOPROTOOPT, "IPv6 options on an IPv4 socket")
+	require.NoError(t, unix.Close(fd))
+	require.ErrorIs(t, setSocketOptions("udp4", fd), unix.EBADF)
 }
 
-func TestGetTClass(t *testing.T) {
+func TestControlMessages(t *testing.T) {
 	p := Get(0)
 	p.TClass = 0x12
-	p.Src = bob
-	require.Zero(t, getTClass(nil))
-	require.Zero(t, getTClass([]byte{1, 2, 3}), "not a control message")
-	b := append([]byte{}, putTClass(p)...)
-	require.Equal(t, uint8(0x12), getTClass(b))
-	p.Src = netip.IPv6Loopback()
-	b6 := append([]byte{}, putTClass(p)...)
-	require.Equal(t, uint8(0x12), getTClass(b6))
+	p.Dst = bob
+	require.Zero(t, parseControl(nil))
+	require.Zero(t, parseControl([]byte{1, 2, 3}), "not a control message")
+	var room [64]byte
+	b := append([]byte{}, appendTClass(room[:0], p)...)
+	require.Equal(t, received{class: 0x12}, parseControl(b))
+	p.Dst = netip.IPv6Loopback()
+	b6 := append([]byte{}, appendTClass(room[:0], p)...)
+	require.Equal(t, received{class: 0x12}, parseControl(b6))
+	require.Len(t, appendControl16(appendTClass(room[:0], p), unix.IPPROTO_UDP, unix.UDP_SEGMENT, 4096), 2*unix.CmsgSpace(4))
+
+	gro, data := appendControl(room[:0], unix.IPPROTO_UDP, unix.UDP_GRO, 4)
+	binary.NativeEndian.PutUint32(data, 4112)
+	require.Equal(t, received{class: 0x12, segment: 4112}, parseControl(append(gro, b6...)))
 
 	level := unix.SizeofLong
 	b[level] = 0xfe // a message of another kind first
-	require.Zero(t, getTClass(b))
-	require.Equal(t, uint8(0x12), getTClass(append(b, b6...)))
+	require.Zero(t, parseControl(b))
+	require.Equal(t, received{class: 0x12}, parseControl(append(b, b6...)))
 	for n := range b6 {
-		getTClass(b6[:n])
+		parseControl(b6[:n])
 	}
 }

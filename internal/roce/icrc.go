@@ -72,14 +72,9 @@ func (p *Path) appendHeaders(b []byte, n int) []byte {
 	be := binary.BigEndian
 	n += udpSize
 	if src, dst := p.Src.Unmap(), p.Dst.Unmap(); src.Is4() && dst.Is4() {
-		flags := uint16(dontFragment)
-		if p.MayFragment {
-			flags = 0
-		}
 		b = append(b, 0x45, 0xff)
 		b = be.AppendUint16(b, uint16(ipv4Size+n))
-		b = be.AppendUint16(b, p.ID)
-		b = be.AppendUint16(b, flags)
+		b = be.AppendUint32(b, p.fragmentField())
 		b = append(b, 0xff, protocolUDP, 0xff, 0xff)
 		s, d := src.As4(), dst.As4()
 		b = append(append(b, s[:]...), d[:]...)
@@ -94,4 +89,13 @@ func (p *Path) appendHeaders(b []byte, n int) []byte {
 	b = be.AppendUint16(b, p.DstPort)
 	b = be.AppendUint16(b, uint16(n))
 	return append(b, 0xff, 0xff)
+}
+
+// fragmentField is the identification and fragment fields of IPv4 as one big endian word.
+func (p *Path) fragmentField() uint32 {
+	field := uint32(p.ID) << 16
+	if !p.MayFragment {
+		field |= dontFragment
+	}
+	return field
 }

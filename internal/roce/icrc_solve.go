@@ -8,24 +8,28 @@ import (
 
 // SolveICRC is CheckICRC for a receiver that was not told the IPv4
 // identification and fragment bits, as with a UDP socket: path.ID and
-// path.MayFragment are not read but found, and stored when the packet is good.
-// Over IPv6 it is CheckICRC.
+// path.MayFragment are what it is likely to be, and become what it is when the packet
+// is good. Over IPv6 it is CheckICRC.
 //
 // Any packet has one value of those 32 bits that makes its ICRC right; it is good
 // if the bits that are not the identification or don't-fragment are zero. So of
 // the 32 bits of the check 15 remain: one damaged packet in 32768 passes, unless
 // the caller knows more about the identifications its peer uses.
 func SolveICRC(path *Path, b []byte) bool {
-	path.ID, path.MayFragment = 0, false
-	if CheckICRC(path, b) {
-		return true
-	}
-	if len(b) < BTHSize+ICRCSize || !path.Src.Unmap().Is4() || !path.Dst.Unmap().Is4() {
+	if len(b) < BTHSize+ICRCSize {
 		return false
 	}
+	v4 := path.Src.Unmap().Is4() && path.Dst.Unmap().Is4()
+	if !v4 {
+		path.ID, path.MayFragment = 0, false
+	}
 	end := len(b) - ICRCSize
-	field := solve(binary.LittleEndian.Uint32(b[end:])^ICRC(path, b[:end:end]), end)
-	id, flags := uint16(field>>16), uint16(field)^dontFragment
+	diff := binary.LittleEndian.Uint32(b[end:]) ^ ICRC(path, b[:end:end])
+	if diff == 0 || !v4 {
+		return diff == 0
+	}
+	field := solve(diff, end) ^ path.fragmentField()
+	id, flags := uint16(field>>16), uint16(field)
 	if flags&^dontFragment != 0 {
 		return false
 	}

@@ -150,6 +150,16 @@ func (n *NIC) deliver(p *link.Packet) {
 		n.overflows.Add(1)
 		p.Release()
 	}
+	if n.bursts.Load() == 0 { // else the burst's end will do it
+		n.note(deliveryWork)
+	}
+}
+
+// takeBurst has the engine look once for all packets of a burst.
+func (n *NIC) takeBurst(burst func()) {
+	n.bursts.Add(1)
+	burst()
+	n.bursts.Add(-1)
 	n.note(deliveryWork)
 }
 

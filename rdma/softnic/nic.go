@@ -47,6 +47,7 @@ type NIC struct {
 
 	rung      atomic.Pointer[uar] // doorbell pages with rung registers
 	pending   atomic.Bool         // somebody brought work
+	bursts    atomic.Int32        // of packets that are being delivered
 	fired     atomic.Bool         // the timer fired, which is brought as work
 	overflows atomic.Uint64
 	handed    chan struct{} // work for the worker

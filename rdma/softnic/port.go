@@ -115,9 +115,16 @@ func (n *NIC) openMain() (link.Link, error) {
 
 // openRouted opens a link on the in-memory network and UDP at once.
 func (n *NIC) openRouted() (link.Link, error) {
-	udp := link.LoopbackUDP
-	if n.cfg.Addr.IsValid() {
-		udp = func(r link.Receiver) (link.Link, error) { return link.UDP(n.cfg.Addr, r) }
+	udp := func(r link.Receiver) (l link.Link, err error) {
+		if n.cfg.Addr.IsValid() {
+			l, err = link.UDP(n.cfg.Addr, r)
+		} else {
+			l, err = link.LoopbackUDP(r)
+		}
+		if b, ok := l.(link.Bursty); ok {
+			b.Around(n.takeBurst)
+		}
+		return l, err
 	}
 	wire := udp
 	if !n.cfg.NoSharedMemory {
