@@ -134,7 +134,7 @@ func TestReorderByGap(t *testing.T) {
 	require.Equal(t, []uint32{1, 2, 0, 3, 4}, atB.got())
 	require.True(t, a.out.idle.Load(), "with nothing left to do")
 
-	require.NoError(t, a.Set(Impairments{Reorder: 1}))
+	require.NoError(t, a.Set(Impairments{Reorder: 1, Hold: time.Hour}))
 	sendAll(a, b, 5, 6)
 	a.out.mu.Lock()
 	a.out.imp.Reorder = 0
