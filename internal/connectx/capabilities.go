@@ -74,7 +74,7 @@ func (d *Device) general() []byte {
 	c.FrequencyKHz.Put(b, frequencyKHz)
 	c.FrequencyMHz.Put(b, frequencyKHz/1000)
 	for _, yes := range []ifc.Field{c.RC, c.UC, c.UD, c.XRC, c.Atomic, c.PKeyViolations, c.QKeyViolations, c.DriverVersion,
-		c.NoUMREntitySize, c.NoUMRAtomic, c.NoUMRIndirect} {
+		c.Moderation, c.NoUMREntitySize, c.NoUMRAtomic, c.NoUMRIndirect} {
 		yes.Put(b, 1)
 	}
 	// The sizes of the GID and P_Key tables are encoded: 0 is 8 GIDs and 128 keys.

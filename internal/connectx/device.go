@@ -37,11 +37,11 @@ type Device struct {
 	caps     map[uint16][]byte // capabilities as the driver set them, by type
 	function *softnic.Function
 	budget   int64 // entries of page lists that objects may still hold
-	mkeys    map[uint32]int
-	cqs      map[uint32]int
+	mkeys    map[uint32]kept
+	cqs      map[uint32]kept
 	qps      map[uint32]*queuePair
-	srqs     map[uint32]int
-	sqs      map[uint32]int
+	srqs     map[uint32]kept
+	sqs      map[uint32]kept
 	port     ethernetPort
 	portDown bool // because the driver wants it so
 	idle     idle
@@ -76,7 +76,7 @@ func New(c Config) (*Device, error) {
 func (d *Device) powerOn() (err error) {
 	d.setPort(true)
 	d.use, d.queue, d.caps, d.budget = useNone, 0, map[uint16][]byte{}, maxPages
-	d.mkeys, d.cqs, d.srqs, d.sqs = map[uint32]int{}, map[uint32]int{}, map[uint32]int{}, map[uint32]int{}
+	d.mkeys, d.cqs, d.srqs, d.sqs = map[uint32]kept{}, map[uint32]kept{}, map[uint32]kept{}, map[uint32]kept{}
 	d.port = ethernetPort{mtu: standardMTU}
 	d.qps, d.idle = map[uint32]*queuePair{}, idle{}
 	d.events.clear()

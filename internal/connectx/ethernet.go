@@ -180,7 +180,7 @@ func (d *Device) createSQ(r *request) error {
 	cfg.Memory = s
 	number, err := d.function.CreateSink(cfg)
 	if err == nil {
-		d.hold(d.sqs, number, s)
+		d.hold(d.sqs, number, s, w)
 	}
 	return r.made(number, err)
 }

@@ -19,7 +19,7 @@ type eventQueue struct {
 	log    uint // of the number of entries
 	vector int
 	mask   uint64 // events it takes, a bit for each type
-	charge int
+	kept   kept
 
 	produced uint32
 	consumed uint32 // 24 bits
@@ -211,8 +211,8 @@ func (d *Device) createEQ(r *request) error {
 	if !ok {
 		return refuse(ifc.ExceedsLimit, "%d event queues", maxEQs-1)
 	}
-	q.charge = len(q.mem.pages)
-	d.budget -= int64(q.charge)
+	q.kept = kept{len(q.mem.pages), [contextSize]byte(c)}
+	d.budget -= int64(q.kept.pages)
 	r.answer(uint32(number))
 	return nil
 }
@@ -224,6 +224,6 @@ func (d *Device) destroyEQ(r *request) error {
 		return refuse(ifc.BadResource, "no event queue %d", number)
 	}
 	d.events.remove(number)
-	d.budget += int64(q.charge)
+	d.budget += int64(q.kept.pages)
 	return nil
 }

@@ -19,15 +19,25 @@ func (d *Device) deallocUAR(r *request) error { return d.function.DeallocPage(r.
 func (d *Device) allocPD(r *request) error    { return r.made(d.function.AllocPD()) }
 func (d *Device) deallocPD(r *request) error  { return d.function.DeallocPD(r.object()) }
 
-// hold charges an object for its page list, under its number.
-func (d *Device) hold(table map[uint32]int, number uint32, s *span) {
-	table[number] = len(s.pages)
+// kept is what is kept of an object: how many entries its page list has, for which it is
+// charged, and the context that it was made with.
+type kept struct {
+	pages   int
+	context [contextSize]byte
+}
+
+// contextSize is as much of an object's context as is kept.
+const contextSize = 0x40
+
+// hold keeps what there is to keep of an object, under its number.
+func (d *Device) hold(table map[uint32]kept, number uint32, s *span, context []byte) {
+	table[number] = kept{len(s.pages), [contextSize]byte(context)}
 	d.budget -= int64(len(s.pages))
 }
 
 // release is what is held of an object that is gone.
-func (d *Device) release(table map[uint32]int, number uint32) {
-	d.budget += int64(table[number])
+func (d *Device) release(table map[uint32]kept, number uint32) {
+	d.budget += int64(table[number].pages)
 	delete(table, number)
 }
 
@@ -69,7 +79,7 @@ func (d *Device) createMKey(r *request) error {
 	if err != nil {
 		return err
 	}
-	d.hold(d.mkeys, key>>8, s)
+	d.hold(d.mkeys, key>>8, s, c)
 	r.answer(key >> 8)
 	return nil
 }
@@ -126,7 +136,7 @@ func (d *Device) createCQ(r *request) error {
 	cfg.Memory, cfg.Buffer = s, start
 	number, err := d.function.CreateCQ(cfg)
 	if err == nil {
-		d.hold(d.cqs, number, s)
+		d.hold(d.cqs, number, s, c)
 	}
 	return r.made(number, err)
 }
@@ -155,7 +165,7 @@ func (d *Device) createRMP(r *request) error {
 	cfg.Memory, cfg.Buffer = s, start
 	number, err := d.function.CreateSRQ(cfg)
 	if err == nil {
-		d.hold(d.srqs, number, s)
+		d.hold(d.srqs, number, s, c)
 	}
 	return r.made(number, err)
 }

@@ -12,7 +12,7 @@ var Capabilities = struct {
 	RoCE, Ethernet, FlowTables, LogMaxRQ, LogMaxSQ, LogMaxTIR, LogMaxTIS, LogMaxRQT        Field
 	LogMaxRQTSize, LogMaxTISPerSQ, CyclicReceive, LogMaxWQSize, LogMaxRQStride             Field
 	LogMinRQStride, LogMaxSQStride, LogMinSQStride, LogMaxUnicast, LogMaxMulticast         Field
-	LogMaxVLANs, LogMaxL2Table                                                             Field
+	LogMaxVLANs, LogMaxL2Table, Moderation                                                 Field
 }{
 	LogMaxSRQSize:         caps.bits("log_max_srq_sz", 0x10, 31, 24),
 	LogMaxQPSize:          caps.bits("log_max_qp_sz", 0x10, 23, 16),
@@ -56,6 +56,7 @@ var Capabilities = struct {
 	MaxReceiveEntry:       caps.bits("max_wqe_sz_rq", 0x54, 15, 0),
 	Atomic:                caps.bits("atomic", 0x40, 1, 1),
 	ResizeCQ:              caps.bits("cq_resize", 0x44, 30, 30),
+	Moderation:            caps.bits("cq_moderation", 0x44, 29, 29),
 	PKeyViolations:        caps.bits("pkv", 0x44, 8, 8),
 	QKeyViolations:        caps.bits("qkv", 0x44, 9, 9),
 	DriverVersion:         caps.bits("driver_version", 0x4c, 30, 30),

@@ -128,6 +128,7 @@ const HeadSize = 0x10
 const (
 	Context      = 0x10  // of event queues, completion queues, memory keys and shared receive queues
 	QPContext    = 0x18  // of queue pairs
+	RMPContext   = 0x20  // of receive memory pools
 	RMPQueue     = 0x50  // the work queue of a receive memory pool
 	EventMask    = 0x58  // of event queues: which events, 64 bits
 	Pages        = 0x110 // the list of pages of a queue or a memory key, 8 bytes each

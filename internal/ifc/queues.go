@@ -20,12 +20,13 @@ var eqc = layout("eqc", 0x40)
 // CompletionQueue is the context of a completion queue (cqc).
 var CompletionQueue = struct {
 	Status, EntrySize, Collapsed, IgnoreOverrun, Compress, State, PageOffset, LogSize, UAR Field
-	Period, MaxCount, EventQueue, LogPage, Consumer, Producer, Record                      Field
+	Period, MaxCount, EventQueue, LogPage, Consumer, Producer, Record, PeriodMode          Field
 }{
 	Status:        cqc.bits("status", 0x00, 31, 28),
 	EntrySize:     cqc.bits("cqe_sz", 0x00, 23, 21),
 	Collapsed:     cqc.bits("cc", 0x00, 20, 20),
 	IgnoreOverrun: cqc.bits("oi", 0x00, 17, 17),
+	PeriodMode:    cqc.bits("cq_period_mode", 0x00, 16, 15),
 	Compress:      cqc.bits("cqe_comp_en", 0x00, 14, 14),
 	State:         cqc.bits("st", 0x00, 11, 8),
 	PageOffset:    cqc.bits("page_offset", 0x08, 11, 6),
@@ -41,6 +42,12 @@ var CompletionQueue = struct {
 }
 
 var cqc = layout("cqc", 0x40)
+
+// ModifiedCQ says what of a completion queue a command modifies, a bit for each
+// (modify_cq_in): of its context if the command's modifier is 0.
+var ModifiedCQ = struct{ Select Field }{Select: modifyCQ.bits("modify_field_select_resize_field_select", 0x0c, 31, 0)}
+
+var modifyCQ = layout("modify_cq_in", 0x110)
 
 // WorkQueue is a queue of a receive memory pool, a send or a receive queue (wq).
 var WorkQueue = struct {
@@ -58,6 +65,16 @@ var WorkQueue = struct {
 }
 
 var wq = layout("wq", 0xc0)
+
+// ReceivePool is the context of a receive memory pool, before its work queue (rmpc).
+var ReceivePool = struct{ State Field }{State: rmpc.bits("state", 0x00, 23, 20)}
+
+var rmpc = layout("rmpc", 0xf0)
+
+// ModifiedPool says what of a receive memory pool a command modifies (modify_rmp_in).
+var ModifiedPool = struct{ Limit Field }{Limit: modifyRMP.bits("bitmask.lwm", 0x14, 0, 0)}
+
+var modifyRMP = layout("modify_rmp_in", 0x110)
 
 // SharedReceive is the context of a shared receive queue of XRC (xrc_srqc).
 var SharedReceive = struct {

@@ -139,11 +139,7 @@ func (c *call) modifySRQ(inv uapi.Invoke) error {
 	if req.AttrMask&uapi.SRQAttrLimit == 0 {
 		return nil
 	}
-	if req.SRQLimit >= s.entries {
-		return refuse(einval, "limit %d of a queue of %d", req.SRQLimit, s.entries)
-	}
-	s.limit = req.SRQLimit
-	return nil
+	return s.arm(req.SRQLimit)
 }
 
 func (c *call) querySRQ(inv uapi.Invoke) error {

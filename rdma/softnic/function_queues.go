@@ -91,6 +91,30 @@ func (p *Function) DestroySRQ(number uint32) error {
 	return destroy(p, p.srqs, number, func(s *srq) int { return s.users })
 }
 
+// LimitSRQ asks for one SRQ_LIMIT_REACHED event, for when fewer receives than limit are left
+// on a shared receive queue; 0 asks for none.
+func (p *Function) LimitSRQ(number, limit uint32) error {
+	return p.do(func(*NIC) error {
+		s, err := find[*srq](p, p.srqs, number)
+		if err != nil {
+			return err
+		}
+		return s.arm(limit)
+	})
+}
+
+// SRQLimit is the limit that is asked for and not reached yet, 0 if there is none.
+func (p *Function) SRQLimit(number uint32) (limit uint32, err error) {
+	err = p.do(func(*NIC) error {
+		s, err := find[*srq](p, p.srqs, number)
+		if err == nil {
+			limit = s.limit
+		}
+		return err
+	})
+	return limit, err
+}
+
 // QPConfig is a queue pair wanted. Its buffer has the receive queue first and the
 // send queue behind it.
 type QPConfig struct {

@@ -71,6 +71,15 @@ func (s *srq) take(r *receive) (ok bool, err error) {
 	return true, err
 }
 
+// arm asks for an event as soon as fewer receives are left than limit; 0 asks for none.
+func (s *srq) arm(limit uint32) error {
+	if limit >= s.entries {
+		return refuse(einval, "limit %d of a queue of %d", limit, s.entries)
+	}
+	s.limit = limit
+	return nil
+}
+
 // checkLimit raises the event that was asked for, once.
 func (s *srq) checkLimit(posted uint32) {
 	if posted < s.limit {

@@ -93,6 +93,12 @@ eth)
 	;;
 esac
 
+# What the driver asks the device about its queues.
+for f in /sys/kernel/debug/mlx5/*/EQs/*/num_eqes /sys/kernel/debug/mlx5/*/CQs/*/num_cqes; do
+	echo "$f $(cat $f)"
+	[ $(($(cat $f))) -gt 0 ] || exit 1
+done
+
 # The driver goes and comes back.
 rmmod mlx5_ib
 rmmod mlx5_core

@@ -255,6 +255,24 @@ func TestWaitEnds(t *testing.T) {
 	<-failed
 }
 
+// Who asks for events to be moderated, as ibv_modify_cq does, does not wait for ever for the
+// only one.
+func TestModerated(t *testing.T) {
+	h, p := self(t, softnic.Config{})
+	require.NoError(t, h.Done.Moderate(16, 1000))
+	waited := make(chan error, 1)
+	go func() { waited <- h.Done.Wait(t.Context()) }()
+	write(t, h, p, 1)
+	select {
+	case err := <-waited:
+		require.NoError(t, err)
+	case <-time.After(waitTime):
+		require.FailNow(t, "no event")
+	}
+	require.NoError(t, h.Poll(1)[0].Err())
+	require.ErrorIs(t, h.Done.Moderate(16, 1<<12), syscall.EINVAL, "more than the device has bits for")
+}
+
 // A queue that a completion finds full is lost, and its queue pairs: who waits is told why,
 // and so is who listens to events. The NIC's other queues go on.
 func TestOverrunEvents(t *testing.T) {
