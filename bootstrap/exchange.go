@@ -35,7 +35,8 @@ type Result struct {
 
 // Dial introduces local to the listener at the other end of nc. connect is called with
 // what the listener said, its MTU and Size being the smaller of both sides': it must
-// connect the queue pair and post local.Receives receives before it returns.
+// connect the queue pair and post local.Receives receives before it returns; if peer.First
+// is not 0, local.First of them are enough.
 //
 // If Dial fails the listener knows or finds nc closed: nc is the caller's to close, and
 // so is what connect made. Once it succeeds nc has no deadline that Dial set and no
@@ -53,7 +54,7 @@ func (x Exchange) Dial(ctx context.Context, nc net.Conn, local Message, connect 
 }
 
 // Accept is the listener's side of Dial. answer is called with what the dialer said: it
-// must make a queue pair, connect it, post its receives, and return what the dialer is
+// must make a queue pair, connect it, post its receives as for Dial, and return what the dialer is
 // to be told, of which MTU and Size are lowered to the dialer's if these are smaller.
 func (x Exchange) Accept(ctx context.Context, nc net.Conn, answer func(peer Message) (Message, error)) (Result, error) {
 	var r Result
@@ -148,6 +149,9 @@ func (s *session) accept(x Exchange, answer func(Message) (Message, error)) (Res
 	}
 	if missing := (theirs.required &^ x.Features) | (x.Required &^ theirs.features); missing != 0 {
 		return Result{}, &RefusedError{Code: CodeFeatures, Text: fmt.Sprintf("features %#x", uint32(missing))}
+	}
+	if x.Features&GrowingWindows == 0 {
+		theirs.First = 0
 	}
 	local, err := answer(theirs.Message)
 	if err != nil {

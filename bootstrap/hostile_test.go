@@ -280,7 +280,7 @@ func TestFeatureWithheld(t *testing.T) {
 		answer(far, nil)
 		io.Copy(io.Discard, far)
 	}()
-	x := Exchange{Features: 1, Required: 1}
+	x := Exchange{Features: 2, Required: 2}
 	_, err := x.Dial(context.Background(), near, message(nil), nil)
 	requireRefused(t, err, CodeFeatures, false)
 	near.Close()

@@ -10,8 +10,13 @@ import (
 // Message is what one side tells the other about its queue pair.
 type Message struct {
 	Endpoint verbs.Endpoint
-	Receives uint32 // receives posted, MinReceives to MaxReceives
+	Receives uint32 // receives posted, now or ever; MinReceives to MaxReceives
 	Size     uint32 // bytes of each, MinSize to MaxSize
+
+	// First is how many of Receives are posted now, MinReceives to Receives, while more
+	// may follow; it is told if both sides have GrowingWindows. 0, also in what the peer
+	// of a side without them is taken to have said, is all of them.
+	First uint32
 }
 
 // Limits of the numbers in a Message. More receives than MaxReceives are taken for
@@ -26,9 +31,12 @@ const (
 // Version is the version of the protocol that this package speaks.
 const Version = 1
 
-// Features is a set of optional parts of the protocol. Version 1 has none; the bits are
-// there so that authentication can be added.
+// Features is a set of optional parts of the protocol.
 type Features uint32
+
+// GrowingWindows is the feature of sides that post more receives while they are in use,
+// as package conn specifies.
+const GrowingWindows Features = 1 << 0
 
 // The layout of messages; see docs/bootstrap.md. All numbers are big endian.
 const (
@@ -65,6 +73,8 @@ const (
 	offReceives  = 80
 	offSize      = 84
 	lenHello     = 88
+	offFirst     = 88 // with GrowingWindows
+	lenGrowing   = 92
 
 	maxLength = 512 // of any message in any version
 )
@@ -101,7 +111,10 @@ type hello struct {
 }
 
 func (h hello) bytes() []byte {
-	b := make([]byte, lenHello)
+	b := make([]byte, lenHello, lenGrowing)
+	if h.features&GrowingWindows != 0 {
+		b = binary.BigEndian.AppendUint32(b, h.posted())
+	}
 	putHeader(b, kindHello, h.min, h.max)
 	binary.BigEndian.PutUint32(b[offFeatures:], uint32(h.features))
 	binary.BigEndian.PutUint32(b[offRequired:], uint32(h.required))
@@ -144,7 +157,24 @@ func parseHello(b []byte) (hello, error) {
 		nonce:    nonce(b[offNonce:]),
 		echo:     nonce(b[offEcho:]),
 	}
+	if h.features&GrowingWindows != 0 {
+		if len(b) < lenGrowing {
+			return hello{}, malformed("hello of %d bytes with growing windows", len(b))
+		}
+		h.First = min(binary.BigEndian.Uint32(b[offFirst:]), h.Receives)
+		if h.First == 0 {
+			return hello{}, malformed("no receives at first")
+		}
+	}
 	return h, h.Message.validate()
+}
+
+// posted is how many receives are posted now.
+func (m Message) posted() uint32 {
+	if m.First == 0 {
+		return m.Receives
+	}
+	return m.First
 }
 
 func (m Message) validate() error {
@@ -153,6 +183,9 @@ func (m Message) validate() error {
 	}
 	if m.Receives < MinReceives || m.Receives > MaxReceives {
 		return malformed("%d receives", m.Receives)
+	}
+	if m.First != 0 && (m.First < MinReceives || m.First > m.Receives) {
+		return malformed("%d of %d receives at first", m.First, m.Receives)
 	}
 	if m.Size < MinSize || m.Size > MaxSize {
 		return malformed("receives of %d bytes", m.Size)

@@ -2,6 +2,7 @@ package bootstrap
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"io"
 	"net"
@@ -94,6 +95,7 @@ func TestLayout(t *testing.T) {
 
 func FuzzHello(f *testing.F) {
 	f.Add(hello{Message: message(nil), min: 1, max: 1}.bytes())
+	f.Add(hello{Message: message(nil), min: 1, max: 1, features: GrowingWindows}.bytes())
 	f.Add(hello{}.bytes())
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -108,4 +110,58 @@ func FuzzHello(f *testing.F) {
 		require.NoError(t, err)
 		require.Equal(t, h, again)
 	})
+}
+
+// How many receives are posted at first is told by those who both know of growing windows,
+// and by nobody else: then all are taken to be posted.
+func TestGrowingWindows(t *testing.T) {
+	growing := Exchange{Features: GrowingWindows}
+	dialer := message(func(m *Message) { m.Receives, m.First = 16, 5 })
+	listener := message(func(m *Message) { m.Receives, m.First = 32, 7 })
+	for _, c := range []struct {
+		x, y Exchange
+		both bool
+	}{{growing, growing, true}, {growing, Exchange{}, false}, {Exchange{}, growing, false}} {
+		d, l := exchange(c.x, c.y, dialer, listener)
+		require.NoError(t, d.err)
+		require.NoError(t, l.err)
+		told := func(first uint32) uint32 {
+			if c.both {
+				return first
+			}
+			return 0
+		}
+		require.Equal(t, told(7), d.heard.First)
+		require.Equal(t, told(5), l.heard.First)
+	}
+}
+
+func TestGrowingWindowsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		first uint32
+		cut   int
+		want  uint32 // 0 is a refusal
+	}{
+		"none at first":    {first: 0},
+		"too few":          {first: MinReceives - 1},
+		"more than ever":   {first: 1 << 31, want: 16},
+		"no number":        {first: 5, cut: 4},
+		"half of a number": {first: 5, cut: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := hello{Message: message(func(m *Message) { m.Receives, m.First = 16, 5 }), min: 1, max: 1, features: GrowingWindows}
+			b := h.bytes()
+			require.Len(t, b, lenGrowing)
+			binary.BigEndian.PutUint32(b[offFirst:], c.first)
+			got, err := parseHello(b[:len(b)-c.cut])
+			if c.want != 0 {
+				require.NoError(t, err)
+				require.Equal(t, c.want, got.First)
+				return
+			}
+			var refused *RefusedError
+			require.ErrorAs(t, err, &refused)
+			require.Equal(t, CodeMalformed, refused.Code)
+		})
+	}
 }

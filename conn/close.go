@@ -29,6 +29,7 @@ func (c *Conn) Close() error {
 	c.rd.deadline.stop()
 	c.wr.deadline.stop()
 	c.alive.stop()
+	c.growth.stop()
 	c.flow.finWanted = true
 	c.stopReading()
 	c.wr.signal()
@@ -178,6 +179,8 @@ func (c *Conn) unpin() {
 		return
 	}
 	c.freed = false
+	c.in.dropAll()
+	c.out.dropAll()
 	if c.release != nil {
 		c.release()
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // Limits of a connection's rings and messages. A queue pair given to New must have
-// room for len(Config.Sends)+Reserve sends and len(Config.Receives) receives.
+// room for MostSends+Reserve sends and MostReceives receives of its Config.
 const (
 	// Reserve is how many receives, of those a side posts, only control messages may
 	// use, and how many sends are set aside for them. See the package comment.
@@ -49,6 +49,20 @@ type Config struct {
 	// the peer has posted before this side may write.
 	PeerReceives, PeerSize int
 
+	// MostReceives and MostSends are how many buffers there may come to be of either kind
+	// while the connection is busy, with those that Lease returns. If they are not more than
+	// there are, nothing grows. The receives may grow only if the peer knows: its
+	// PeerMost is this side's MostReceives.
+	MostReceives, MostSends int
+
+	// PeerMost is how many receives the peer has said it may come to post; 0 is
+	// PeerReceives.
+	PeerMost int
+
+	// Lease returns one buffer more, of the size of the others. The Conn gives it back when
+	// it was idle for a while, and at the end. It must not call the Conn. It may be nil.
+	Lease func() (*Lease, error)
+
 	// Spin bounds how long a blocked Read or Write polls before it parks. 0 means
 	// DefaultSpin, a negative value never spins.
 	Spin time.Duration
@@ -74,6 +88,10 @@ func (c *Config) check() error {
 		return fmt.Errorf("conn: %d receives, want %d to %d", len(c.Receives), MinReceives, MaxReceives)
 	case c.PeerReceives < MinReceives || c.PeerReceives > MaxReceives:
 		return fmt.Errorf("conn: peer has %d receives, want %d to %d", c.PeerReceives, MinReceives, MaxReceives)
+	case c.MostReceives > MaxReceives || c.MostSends > MaxReceives:
+		return fmt.Errorf("conn: up to %d receives and %d sends, want no more than %d", c.MostReceives, c.MostSends, MaxReceives)
+	case c.PeerMost > MaxReceives:
+		return fmt.Errorf("conn: peer has up to %d receives, want no more than %d", c.PeerMost, MaxReceives)
 	case c.PeerSize < MinSize || c.PeerSize > MaxSize:
 		return fmt.Errorf("conn: peer's receives have %d bytes, want %d to %d", c.PeerSize, MinSize, MaxSize)
 	}

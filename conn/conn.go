@@ -27,7 +27,7 @@ type Conn struct {
 
 	// rd.seat and wr.seat are taken before mu, and never both. No foreign code is called
 	// with a seat held. The queue, release and the control connection's SetReadDeadline
-	// are called with mu held: they must not call back.
+	// are called with mu held, and so is growth.lease: they must not call back.
 	rd, wr half
 
 	mu         sync.Mutex // guards all that follows, and the lower parts of rd and wr
@@ -45,6 +45,7 @@ type Conn struct {
 	errFlushed bool // err came from a flushed entry: a better reason may follow
 	control    net.Conn
 	alive      keepalive
+	growth     growth
 	stats      Stats
 
 	closing  chan struct{} // closed with closed being set
@@ -79,9 +80,9 @@ func New(q Queue, cfg Config) (*Conn, error) {
 		device:   cfg.Device,
 		release:  cfg.Release,
 		released: make(chan struct{}),
-		flow:     newFlow(len(cfg.Receives), cfg.PeerReceives),
-		in:       newIncoming(cfg.Receives),
-		out:      newOutgoing(cfg.Sends, cfg.PeerSize),
+		flow:     newFlow([2]int{len(cfg.Receives), max(len(cfg.Receives), cfg.MostReceives)}, [2]int{cfg.PeerReceives, max(cfg.PeerReceives, cfg.PeerMost)}),
+		in:       newIncoming(cfg.Receives, cfg.MostReceives),
+		out:      newOutgoing(cfg.Sends, cfg.MostSends, cfg.PeerSize),
 		linger:   cfg.Linger,
 		drain:    make(chan struct{}, 1),
 		closing:  make(chan struct{}),
@@ -93,10 +94,12 @@ func New(q Queue, cfg Config) (*Conn, error) {
 	if c.linger <= 0 {
 		c.linger = DefaultLinger
 	}
+	c.growth.lease = cfg.Lease
 	for i := range cfg.Receives {
 		if err := q.PostReceive(uint64(i), cfg.Receives[i]); err != nil {
 			return nil, fmt.Errorf("conn: post receive: %w", err)
 		}
+		c.in.posted[i] = true
 	}
 	q.Notify(c.notified)
 	return c, nil

@@ -345,8 +345,8 @@ func newPair(t testing.TB, s setup) *pair {
 		require.Equal(t, int32(2), p.release.Load())
 		p.check(t)
 		require.Equal(t, []int{1, 1}, []int{p.qa.closed, p.qb.closed})
-		require.LessOrEqual(t, p.qa.maxOut, sends+Reserve)
-		require.LessOrEqual(t, p.qb.maxOut, sends2+Reserve)
+		require.LessOrEqual(t, p.qa.maxOut, len(p.a.out.bufs)+Reserve)
+		require.LessOrEqual(t, p.qb.maxOut, len(p.b.out.bufs)+Reserve)
 	})
 	return p
 }

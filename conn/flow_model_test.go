@@ -16,6 +16,7 @@ type end struct {
 	stops    bool // it may close its reading side
 	ends     bool // it may end its stream; otherwise it has done so from the start
 	probes   int8 // it may still send
+	grows    int8 // times that its window may still grow
 	toWrite  int8 // messages it has written, not sent
 	unread   int8 // messages arrived and not read
 	receives int8 // posted
@@ -69,6 +70,13 @@ func (w world) steps(t *testing.T) (next []world, must int) {
 			step(func(me, _ *end) { me.unread--; me.repost() })
 		}
 		must = len(next)
+		for n := 1; me.grows > 0 && me.flow.mayGrow(n); n++ {
+			step(func(me, _ *end) {
+				me.grows--
+				me.receives += int8(n)
+				me.flow.grow(n)
+			})
+		}
 		if me.probes > 0 && me.flow.credits() > 0 && !me.left() && !me.flow.controlDue(false) && peer.onWire == 0 {
 			step(func(me, peer *end) {
 				me.probes--
@@ -113,6 +121,7 @@ func (e *end) arrive(t *testing.T, peer *end) {
 	case m.n > 0:
 		e.unread++
 		return
+	case isData(0, m.imm) && e.flow.shrink():
 	case isData(0, m.imm):
 		e.repost()
 	default:
@@ -126,13 +135,15 @@ func (e *end) arrive(t *testing.T, peer *end) {
 func (w world) settled(t *testing.T) {
 	for i := range w {
 		me, peer := &w[i], &w[1-i]
-		unread := int(peer.flow.arrived - peer.flow.freed)
-		require.Equal(t, int(me.flow.sent-me.flow.granted), unread+int(peer.flow.freed-peer.flow.reported), "credits: %+v", w)
-		require.Equal(t, me.flow.window+Reserve, int(peer.receives)+unread, "receives: %+v", w)
+		unread := int(peer.unread)
+		require.Equal(t, unread, peer.flow.own-peer.flow.room(), "unread: %+v", w)
+		unreported := int(peer.flow.freed - peer.flow.reported)
+		require.Equal(t, me.flow.window-me.flow.unaccounted(), peer.flow.own-unread-unreported, "credits: %+v", w)
+		require.Equal(t, peer.flow.own+Reserve, int(peer.receives)+unread, "receives: %+v", w)
 		require.Equal(t, peer.flow.finSeen, me.flow.finSent)
 		if me.left() {
 			require.False(t, peer.reads, "locked up: %+v", w)
-			require.Equal(t, me.flow.window, unread, "locked up: %+v", w)
+			require.Equal(t, peer.flow.own, unread, "locked up: %+v", w)
 			continue
 		}
 		require.Equal(t, me.flow.finWanted, me.flow.finSent, "locked up: %+v", w)
@@ -191,6 +202,33 @@ var scenarios = []struct {
 	{"probes, nobody reads", [][2]int8{{4, 4}, {5, 1}}, func(w *world) {
 		w.both(func(e *end) { e.reads, e.probes, e.ends, e.flow.finWanted = false, 2, true, false })
 	}, true},
+	{"windows grow", [][2]int8{{2, 2}, {6, 0}, {1, 4}}, func(w *world) {
+		w.wrap()
+		w.both(func(e *end) { e.grows = 2 })
+		w.widen(3)
+	}, true},
+	{"windows grow and shrink", [][2]int8{{1, 1}, {0, 3}}, func(w *world) {
+		w[0].grows, w[1].probes = 2, 2
+		w[1].ends, w[1].flow.finWanted = true, false
+		w.widen(2)
+	}, true},
+	{"windows grow and shrink, one side may stop reading", [][2]int8{{0, 2}, {1, 2}}, func(w *world) {
+		w[0].grows, w[1].probes, w[0].stops = 1, 2, true
+		w[1].ends, w[1].flow.finWanted = true, false
+		w.widen(2)
+	}, true},
+	{"windows grow, nobody reads", [][2]int8{{6, 6}, {8, 0}}, func(w *world) {
+		w.both(func(e *end) { e.grows, e.reads = 2, false })
+		w.widen(5)
+	}, true},
+}
+
+// widen lets the windows of both sides grow by n.
+func (w *world) widen(n int) {
+	w.both(func(e *end) {
+		e.flow.most += n
+		e.flow.widest += n
+	})
 }
 
 func (w *world) both(change func(*end)) {
@@ -204,7 +242,7 @@ func (w *world) wrap() {
 	w.both(func(e *end) {
 		f := &e.flow
 		f.sent, f.granted, f.arrived, f.freed, f.reported = data, data, data, data, data
-		f.ctlSent, f.ctlKnown, f.ctlSeen, f.ctlReported = controls, controls, controls, controls
+		f.ctlSent, f.ctlKnown, f.ctlSeen, f.ctlReported, f.lastReport = controls, controls, controls, controls, controls
 	})
 }
 
@@ -224,7 +262,7 @@ func TestFlowExplored(t *testing.T) {
 				for _, n := range s.messages {
 					var w world
 					for i := range w {
-						w[i] = end{flow: newFlow(r[i], r[1-i]), toWrite: n[i], receives: int8(r[i]), reads: true}
+						w[i] = end{flow: newFlow([2]int{r[i], r[i]}, [2]int{r[1-i], r[1-i]}), toWrite: n[i], receives: int8(r[i]), reads: true}
 						w[i].flow.finWanted = true
 					}
 					s.change(&w)

@@ -25,10 +25,10 @@ func (c *Conn) SetLinger(sec int) error {
 // SetNoDelay does nothing: no Write is ever delayed by a timer.
 func (c *Conn) SetNoDelay(bool) error { return c.option(nil) }
 
-// SetReadBuffer does nothing: the receives are fixed when a connection is made.
+// SetReadBuffer does nothing: the receives grow by themselves, as far as Config says.
 func (c *Conn) SetReadBuffer(int) error { return c.option(nil) }
 
-// SetWriteBuffer does nothing: the send buffers are fixed when a connection is made.
+// SetWriteBuffer does nothing: the send buffers grow by themselves, as far as Config says.
 func (c *Conn) SetWriteBuffer(int) error { return c.option(nil) }
 
 // SetKeepAliveConfig sets how it is noticed, while nothing is sent, that the peer cannot

@@ -97,11 +97,15 @@ func (c *Conn) receive(i int, e *Completion) {
 		return
 	}
 	c.moves++
-	if n == 0 {
+	c.granted()
+	switch {
+	case n == 0 && isData(n, e.Imm) && c.flow.shrink():
+		c.in.keepBack(i)
+	case n == 0:
 		if c.repost(i) && isData(n, e.Imm) {
 			c.flow.free()
 		}
-	} else {
+	default:
 		c.in.push(span{slot: i, end: n})
 		c.stats.BytesReceived += uint64(n)
 	}

@@ -95,6 +95,7 @@ func (c *Conn) awaitData() error {
 		case c.err != nil:
 			return c.err
 		}
+		c.growIfLent()
 		c.wait(&c.rd, &w)
 	}
 }
@@ -109,11 +110,13 @@ func (c *Conn) borrow() (span, error) {
 		return span{}, err
 	}
 	c.pins++
+	c.in.borrowed++
 	return c.in.arrived.pop(), nil
 }
 
 // giveBack ends the use of a borrowed message. Called with mu held.
 func (c *Conn) giveBack(s span) {
+	c.in.borrowed--
 	c.keep(s)
 	c.flush()
 	c.settle()

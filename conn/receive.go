@@ -2,11 +2,13 @@ package conn
 
 // incoming is the receive side: which buffers are posted and what has arrived.
 type incoming struct {
-	bufs    []Buffer
-	posted  []bool
-	turns   []uint64 // how often each was given back by a borrower
-	arrived fifo[span]
-	stopped bool // the bytes are not wanted any more
+	slots
+	posted   []bool
+	turns    []uint64 // how often each was given back by a borrower
+	arrived  fifo[span]
+	borrowed int   // messages that are lent
+	spare    []int // buffers that are not posted, since the window has shrunk
+	stopped  bool  // the bytes are not wanted any more
 }
 
 // span is the bytes of one message that have not been read.
@@ -14,12 +16,10 @@ type span struct {
 	slot, start, end int
 }
 
-func newIncoming(bufs []Buffer) incoming {
-	in := incoming{bufs: bufs, posted: make([]bool, len(bufs)), turns: make([]uint64, len(bufs)), arrived: newFIFO[span](len(bufs))}
-	for i := range in.posted {
-		in.posted[i] = true
-	}
-	return in
+func newIncoming(bufs []Buffer, most int) incoming {
+	s := newSlots(bufs, most)
+	n := len(s.bufs)
+	return incoming{slots: s, posted: make([]bool, n), turns: make([]uint64, n), arrived: newFIFO[span](n)}
 }
 
 // taken notes that the queue gave back a buffer, and reports whether it had it.
@@ -29,6 +29,19 @@ func (in *incoming) taken(id uint64) bool {
 	}
 	in.posted[id] = false
 	return true
+}
+
+// keepBack gives up buffer i, or keeps it until it is needed.
+func (in *incoming) keepBack(i int) {
+	if !in.drop(i) {
+		in.spare = append(in.spare, i)
+	}
+}
+
+func (in *incoming) popSpare() int {
+	i := in.spare[len(in.spare)-1]
+	in.spare = in.spare[:len(in.spare)-1]
+	return i
 }
 
 func (in *incoming) push(s span) { in.arrived.push(s) }
@@ -45,11 +58,19 @@ func (c *Conn) keep(s span) {
 	}
 }
 
-// repost posts receive i again, unless there is no point in it any more.
+// repost posts receive i again, unless there is no point in it any more. Of those that
+// are spare one takes the place of a leased one.
 func (c *Conn) repost(i int) bool {
 	if c.err != nil || c.finished {
 		return false
 	}
+	if len(c.in.spare) > 0 && c.in.drop(i) {
+		i = c.in.popSpare()
+	}
+	return c.postReceive(i)
+}
+
+func (c *Conn) postReceive(i int) bool {
 	if err := c.q.PostReceive(uint64(i), c.in.bufs[i]); err != nil {
 		c.fail(&ResetError{QueuePair, err}, false)
 		return false

@@ -3,7 +3,7 @@ package conn
 // outgoing is the send side. A buffer is free, or the tail that Write fills, or
 // ready to be posted, or posted, or reserved.
 type outgoing struct {
-	bufs     []Buffer
+	slots
 	fill     []int    // bytes in each
 	posted   []bool   // given to the queue
 	turns    []uint64 // how often each was given back by one who had reserved it
@@ -29,15 +29,17 @@ const eager = 2
 // controlID is the id of control messages. Other ids are indexes of buffers.
 const controlID = 1 << 32
 
-func newOutgoing(bufs []Buffer, peerSize int) outgoing {
+func newOutgoing(bufs []Buffer, most, peerSize int) outgoing {
+	s := newSlots(bufs, most)
+	n := len(s.bufs)
 	out := outgoing{
-		bufs:   bufs,
-		fill:   make([]int, len(bufs)),
-		posted: make([]bool, len(bufs)),
-		turns:  make([]uint64, len(bufs)),
+		slots:  s,
+		fill:   make([]int, n),
+		posted: make([]bool, n),
+		turns:  make([]uint64, n),
 		size:   peerSize,
-		free:   newFIFO[int](len(bufs)),
-		ready:  newFIFO[int](len(bufs)),
+		free:   newFIFO[int](n),
+		ready:  newFIFO[int](n),
 		tail:   -1,
 	}
 	for i, b := range bufs {
@@ -108,6 +110,15 @@ func (out *outgoing) discard() {
 	}
 }
 
+// shrink gives back the leased buffers that are free.
+func (out *outgoing) shrink() {
+	for range out.free.len() {
+		if i := out.free.pop(); !out.drop(i) {
+			out.free.push(i)
+		}
+	}
+}
+
 // pending reports whether something waits to be sent. It cannot be sent now, or
 // flush would have done so; a completion will change that.
 func (c *Conn) pending() bool {
@@ -132,7 +143,8 @@ func (c *Conn) flush() {
 	}
 	c.out.kick = false
 	for c.flow.controlDue(c.out.left()) && c.flow.controlAllowed() && c.out.controls < Reserve {
-		if !c.post(controlID, Buffer{}, c.flow.sendControl(c.out.left()), false) {
+		c.growIfQuick()
+		if c.err != nil || !c.post(controlID, Buffer{}, c.flow.sendControl(c.out.left()), false) {
 			return
 		}
 		c.out.controls++

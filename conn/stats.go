@@ -13,11 +13,16 @@ type Stats struct {
 	CreditWaits      uint64 // times a writer waited and the peer had given no credit
 	Spins            uint64 // rounds of polling by blocked calls
 	Parks            uint64 // times a blocked call went to sleep
+	LeasesRefused    uint64 // times there was no memory for one more buffer
+
+	Receives, Sends int // message buffers that the connection has now
 }
 
 // Stats returns the counts at this moment. It works on closed connections too.
 func (c *Conn) Stats() Stats {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stats
+	s := c.stats
+	s.Receives, s.Sends = c.in.have(), c.out.have()
+	return s
 }

@@ -90,6 +90,9 @@ func (c *Conn) write(p []byte, more bool) (int, error) {
 		}
 		room := c.out.room()
 		if room == nil {
+			if c.moreSends() {
+				continue
+			}
 			c.flush()
 			if c.flow.credits() == 0 {
 				c.stats.CreditWaits++
@@ -166,10 +169,10 @@ func (c *Conn) reserve() (i int, ok bool, err error) {
 		if err := c.writable(); err != nil {
 			return 0, false, err
 		}
-		if c.out.reserved >= len(c.out.bufs)-1 {
+		if c.out.reserved >= c.out.have()-1 && !c.moreSends() {
 			return 0, false, nil
 		}
-		if c.out.free.len() > 0 {
+		if c.out.free.len() > 0 || c.moreSends() {
 			c.out.reserved++
 			c.pins++
 			return c.out.free.pop(), true, nil

@@ -32,22 +32,28 @@ type Config struct {
 	// received in. Default conn.DefaultSize; conn.MinSize to conn.MaxSize.
 	BufferSize int
 
-	// Receives is how many receives are posted: messages of the peer that may be on their
-	// way or unread, of which conn.Reserve are kept for credits and the end of the stream.
+	// Receives is how many receives are posted while the connection is busy: messages of
+	// the peer that may be on their way or unread, of which conn.Reserve are kept for credits
+	// and the end of the stream. A connection begins with FirstReceives of them, posts more
+	// when the peer uses those up quickly, and gives them back when it has sent nothing for
+	// some seconds; with a peer that does not know of that it has all from the start.
 	// Default conn.DefaultReceives; conn.MinReceives to conn.MaxReceives.
 	Receives int
 
-	// Sends is how many messages of this side may be on their way. Default
+	// Sends is how many messages of this side may be on their way. A connection begins with
+	// buffers for FirstSends of them and takes more when it needs them. Default
 	// conn.DefaultSends; at least 1.
 	Sends int
 
 	// MaxMemory is the most bytes of message buffers that the process may have registered
 	// on the device, for all connections, whatever their Config; it is registered 1 MiB
-	// at a time, or a buffer if that is more. A connection takes BufferSize times Sends
-	// and Receives. One for which more would have to be registered is not made: Dial
-	// fails, or the peer's does, with conn.ErrPoolLimit inside. Memory that connections
-	// give back is kept for others, but for no more than 1 MiB that nobody uses.
-	// Default, and if it is 0, no limit.
+	// at a time, or a buffer if that is more. A connection takes BufferSize times what
+	// it begins with, FirstSends and FirstReceives, and later up to Sends and Receives. One
+	// for which more would have to be registered is not made: Dial fails, or the peer's
+	// does, with conn.ErrPoolLimit inside. Connections do not grow into the second half of
+	// MaxMemory, so that busy ones leave room for new ones; they do without what they cannot
+	// have. Memory that connections give back is kept for others, but for no more than 1 MiB
+	// for new ones and 1 MiB for busy ones that nobody uses. Default, and if it is 0, no limit.
 	MaxMemory int
 
 	// Spin bounds how long a blocked Read or Write polls before it parks. Default
@@ -69,6 +75,16 @@ type Config struct {
 
 	ports *ports // where devices are opened; nil is system
 }
+
+// FirstReceives and FirstSends are how many buffers a connection begins with, unless its
+// Config has fewer: 112 KiB of the default size.
+const (
+	FirstReceives = conn.Reserve + 2
+	FirstSends    = 2
+)
+
+func (c *Config) firstReceives() int { return min(c.Receives, FirstReceives) }
+func (c *Config) firstSends() int    { return min(c.Sends, FirstSends) }
 
 // withDefaults returns c with every zero field set, or says which field is out of range.
 func (c Config) withDefaults() (Config, error) {
@@ -95,7 +111,7 @@ func (c Config) withDefaults() (Config, error) {
 			return c, fmt.Errorf("config: %s %d is outside %d to %d", f.name, f.v, f.lo, f.hi)
 		}
 	}
-	if need := c.BufferSize * (c.Sends + c.Receives); c.MaxMemory != 0 && c.MaxMemory < need {
+	if need := c.BufferSize * (c.firstSends() + c.firstReceives()); c.MaxMemory != 0 && c.MaxMemory < need {
 		return c, fmt.Errorf("config: MaxMemory %d is less than the %d bytes of one connection", c.MaxMemory, need)
 	}
 	if c.HandshakeTimeout < 0 {

@@ -37,7 +37,7 @@ func (c Config) accept(ctx context.Context, control net.Conn, keep *held) (*conn
 }
 
 func (c Config) exchange() bootstrap.Exchange {
-	return bootstrap.Exchange{Timeout: c.HandshakeTimeout}
+	return bootstrap.Exchange{Timeout: c.HandshakeTimeout, Features: bootstrap.GrowingWindows}
 }
 
 // handshake is a connection in the making. What it has opened belongs to conn once that
@@ -49,7 +49,7 @@ type handshake struct {
 
 	port    *port
 	pair    *pair
-	buffers *conn.Lease
+	buffers []*conn.Lease
 	conn    *conn.Conn
 }
 
@@ -64,10 +64,22 @@ func (h *handshake) open() (err error) {
 	if h.pair, err = newPair(h.port, c.Sends+conn.Reserve, c.Receives); err != nil {
 		return fmt.Errorf("device %s: %w", h.port.name, err)
 	}
-	if h.buffers, err = h.port.lease(c.BufferSize, c.Sends+c.Receives, c.MaxMemory); err != nil {
+	return h.lease(c.firstSends() + c.firstReceives())
+}
+
+// lease takes n buffers for as long as the connection lasts.
+func (h *handshake) lease(n int) error {
+	l, err := h.port.lease(lasting, h.config.BufferSize, n, h.config.MaxMemory)
+	if err != nil {
 		return fmt.Errorf("device %s: %w", h.port.name, err)
 	}
+	h.buffers = append(h.buffers, l)
 	return nil
+}
+
+// grow takes a buffer for a busy connection.
+func (h *handshake) grow() (*conn.Lease, error) {
+	return h.port.lease(passing, h.config.BufferSize, 1, h.config.MaxMemory/2)
 }
 
 // message is what the peer is told.
@@ -76,6 +88,7 @@ func (h *handshake) message() bootstrap.Message {
 		Endpoint: h.pair.Endpoint(),
 		Receives: uint32(h.config.Receives),
 		Size:     uint32(h.config.BufferSize),
+		First:    uint32(h.config.firstReceives()),
 	}
 }
 
@@ -89,13 +102,30 @@ func (h *handshake) connect(peer bootstrap.Message) (err error) {
 	if err := h.pair.Connect(work.Local, peer.Endpoint); err != nil {
 		return refused(bootstrap.CodeEndpoint, fmt.Errorf("device %s: %w", h.port.name, err))
 	}
+	peerFirst, sends := peer.First, h.config.firstSends()
+	if peerFirst == 0 { // the peer does not know that windows grow
+		peerFirst = peer.Receives
+		if more := h.config.Receives - h.config.firstReceives(); more > 0 {
+			if err := h.lease(more); err != nil {
+				return refused(bootstrap.CodeResources, err)
+			}
+		}
+	}
+	var buffers []conn.Buffer
+	for _, l := range h.buffers {
+		buffers = append(buffers, l.Buffers...)
+	}
 	h.conn, err = conn.New(h.pair, conn.Config{
 		Local:        conn.AddrOf(h.control.LocalAddr()),
 		Remote:       conn.AddrOf(h.control.RemoteAddr()),
 		Device:       h.port.name,
-		Sends:        h.buffers.Buffers[:h.config.Sends],
-		Receives:     h.buffers.Buffers[h.config.Sends:],
-		PeerReceives: int(peer.Receives),
+		Sends:        buffers[:sends],
+		Receives:     buffers[sends:],
+		MostSends:    h.config.Sends,
+		MostReceives: h.config.Receives,
+		PeerReceives: int(peerFirst),
+		PeerMost:     int(peer.Receives),
+		Lease:        h.grow,
 		PeerSize:     int(min(peer.Size, uint32(h.config.BufferSize))),
 		Spin:         h.config.Spin,
 		Linger:       h.config.Linger,
@@ -122,8 +152,8 @@ func (h *handshake) finish(err error) (*conn.Conn, error) {
 
 // release gives back the buffers and the port, after the queue pair is gone.
 func (h *handshake) release() {
-	if h.buffers != nil {
-		h.buffers.Release()
+	for _, l := range h.buffers {
+		l.Release()
 	}
 	if h.port != nil {
 		h.port.release()

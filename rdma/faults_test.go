@@ -276,7 +276,7 @@ func TestPeerThatNeverReads(t *testing.T) {
 		a, b := l.pair(t)
 		sent := make([]byte, 4<<20)
 		rand.NewChaCha8([32]byte{4}).Read(sent)
-		taken := (conn.DefaultReceives - conn.Reserve + conn.DefaultSends) * conn.DefaultSize
+		taken := (FirstReceives - conn.Reserve + conn.DefaultSends) * conn.DefaultSize
 		fill(t, a, sent, taken) // what the two sides have buffers for
 		expectRest(t, a, b, sent, taken)
 	})

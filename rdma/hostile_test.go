@@ -41,7 +41,7 @@ func (l link) stranger(t *testing.T, ln net.Listener) *stranger {
 	require.NoError(t, err)
 	q, err := newPair(port, 64, 64)
 	require.NoError(t, err)
-	buffers, err := port.pool(conn.DefaultSize).Get(32)
+	buffers, err := port.pool(poolKey{conn.DefaultSize, lasting}).Get(32)
 	require.NoError(t, err)
 	s := &stranger{pair: q, control: control, buffers: buffers}
 	t.Cleanup(func() {

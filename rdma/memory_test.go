@@ -1,8 +1,10 @@
 package rdma
 
 import (
+	"io"
 	"net"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -23,14 +25,14 @@ func TestMaxMemory(t *testing.T) {
 			if side == "listener" {
 				m, c = l.far(), &l.listener
 			}
-			c.BufferSize, c.Sends, c.Receives, c.MaxMemory = 8<<10, 16, 16, limit // 4 in a MiB
+			c.BufferSize, c.Sends, c.Receives, c.MaxMemory = 32<<10, 16, 16, limit // nine in 2 MiB
 			told := make(chan error, 1)
 			lc := ListenConfig{Config: l.listener, OnError: func(_ net.Addr, err error) { told <- err }}
 			ln, err := lc.Listen(t.Context(), "rdma", "127.0.0.1:0")
 			require.NoError(t, err)
 			defer ln.Close()
 			var open []*conn.Conn
-			for range 8 {
+			for range 9 {
 				open = append(open, l.dial(t, ln))
 			}
 			registered := func() int { return onlyPort(m).registered() }
@@ -80,11 +82,11 @@ func TestMemoryIsGivenBack(t *testing.T) {
 	ln := l.listen(t)
 	keep := l.dial(t, ln)
 	var open []*conn.Conn
-	for range 20 {
+	for range 60 {
 		open = append(open, l.dial(t, ln))
 	}
 	p := onlyPort(l.near())
-	require.Greater(t, p.registered(), 7<<20)
+	require.Greater(t, p.registered(), 6<<20)
 	for _, c := range open {
 		require.NoError(t, c.Close())
 		<-c.Released()
@@ -105,5 +107,67 @@ func onlyPort(m *machine) *port {
 
 func TestMaxMemoryOfOneConnection(t *testing.T) {
 	_, err := Config{MaxMemory: 100 << 10}.withDefaults()
-	require.EqualError(t, err, "config: MaxMemory 102400 is less than the 393216 bytes of one connection")
+	require.EqualError(t, err, "config: MaxMemory 102400 is less than the 114688 bytes of one connection")
+}
+
+// What an idle connection has registered is less than 128 KiB; one that is busy gets all that
+// its Config says. The NIC counts it.
+func TestMemoryOfConnections(t *testing.T) {
+	l := inMemory(t, softnic.Config{})
+	ln := l.listen(t)
+	registered := func() int { return l.near().counters().MRs << 20 } // in slabs of 1 MiB
+	type ends struct{ near, far *conn.Conn }
+	var open []ends
+	for range 64 {
+		near := l.dial(t, ln)
+		far, err := ln.Accept()
+		require.NoError(t, err)
+		t.Cleanup(func() { far.Close() })
+		open = append(open, ends{near, far.(*conn.Conn)})
+	}
+	for _, e := range open { // a question and an answer need no more
+		_, err := e.near.Write(make([]byte, 100))
+		require.NoError(t, err)
+		_, err = io.ReadFull(e.far, make([]byte, 100))
+		require.NoError(t, err)
+		_, err = e.far.Write(make([]byte, 10_000))
+		require.NoError(t, err)
+		_, err = io.ReadFull(e.near, make([]byte, 10_000))
+		require.NoError(t, err)
+	}
+	require.Less(t, registered()/len(open), 128<<10)
+
+	busy := open[0]
+	go io.Copy(busy.near, unevenly([32]byte{1}, 1<<40))
+	read := make([]byte, 64<<10)
+	require.Eventually(t, func() bool {
+		for range 100 {
+			if _, err := io.ReadFull(busy.far, read); err != nil {
+				t.Error(err)
+			}
+		}
+		return busy.far.Stats().Receives == conn.DefaultReceives && busy.near.Stats().Sends == conn.DefaultSends
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, FirstReceives, open[1].far.Stats().Receives)
+	require.Equal(t, FirstSends, open[1].near.Stats().Sends)
+}
+
+// Busy connections leave half of the memory to new ones.
+func TestMaxMemoryOfBusyConnections(t *testing.T) {
+	l := inMemory(t, softnic.Config{})
+	l.listener.MaxMemory = 2 << 20
+	ln := l.listen(t)
+	near := l.dial(t, ln)
+	c, err := ln.Accept()
+	require.NoError(t, err)
+	far := c.(*conn.Conn)
+	t.Cleanup(func() { far.Close() })
+	go io.Copy(near, unevenly([32]byte{1}, 1<<40))
+	require.Eventually(t, func() bool {
+		_, err := io.CopyN(io.Discard, struct{ io.Reader }{far}, 1<<20)
+		return err != nil || far.Stats().LeasesRefused > 0
+	}, time.Minute, time.Millisecond)
+	require.Equal(t, FirstReceives, far.Stats().Receives)
+	require.Equal(t, 1<<20, onlyPort(l.far()).registered())
+	l.dial(t, ln)
 }

@@ -48,15 +48,30 @@ type port struct {
 	soft  *softnic.NIC // below nic, if it is the software NIC
 
 	mu      sync.Mutex
-	pools   map[int]*conn.Pool // by the size of their buffers
-	pairs   map[uint32]*pair   // by number
-	failing sync.WaitGroup     // pairs that are being failed
-	silence func()             // ends the hearing of events
+	pools   map[poolKey]*conn.Pool
+	pairs   map[uint32]*pair // by number
+	failing sync.WaitGroup   // pairs that are being failed
+	silence func()           // ends the hearing of events
 
 	leasing sync.Mutex // held by those who lease buffers within a limit
 
 	users int // guarded by owner.mu
 }
+
+// poolKey is what the buffers of a pool have in common: their size, and how long they are
+// used for. Those that busy connections take for a while have slabs of their own, which are
+// unused when the connections are idle, however long these last.
+type poolKey struct {
+	size int
+	use  use
+}
+
+type use int
+
+const (
+	lasting use = iota
+	passing
+)
 
 // acquire returns the opened port for a connection on route r, opening it if need be.
 // Each acquire needs one release.
@@ -143,7 +158,7 @@ func (ps *ports) openPort(key portKey, soft *softnic.Config) (*port, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.pools, p.pairs = map[int]*conn.Pool{}, map[uint32]*pair{}
+	p.pools, p.pairs = map[poolKey]*conn.Pool{}, map[uint32]*pair{}
 	p.silence = p.nic.Events(p.heard)
 	return p, nil
 }
@@ -182,17 +197,17 @@ func (p *port) close() error {
 
 // lease takes n message buffers of so many bytes. limit bounds the memory that the port
 // has registered for all of its connections; 0 is none.
-func (p *port) lease(size, n, limit int) (*conn.Lease, error) {
+func (p *port) lease(use use, size, n, limit int) (*conn.Lease, error) {
+	pool := p.pool(poolKey{size, use})
 	if limit == 0 {
-		return p.pool(size).Get(n)
+		return pool.Get(n)
 	}
 	p.leasing.Lock()
 	defer p.leasing.Unlock()
-	pool := p.pool(size)
 	others := p.registered() - pool.Stats().Registered
 	l, err := pool.GetWithin(n, max(limit-others, 1))
 	if errors.Is(err, conn.ErrPoolLimit) && others > 0 {
-		err = fmt.Errorf("%w (%d bytes in buffers of other sizes)", err, others)
+		err = fmt.Errorf("%w (%d bytes in buffers of other sizes, or for busy connections)", err, others)
 	}
 	return l, err
 }
@@ -207,12 +222,12 @@ func (p *port) registered() (n int) {
 	return n
 }
 
-// pool returns the pool of message buffers of so many bytes.
-func (p *port) pool(size int) *conn.Pool {
+// pool returns the pool of message buffers of a kind.
+func (p *port) pool(key poolKey) *conn.Pool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pools[size] == nil {
-		p.pools[size] = conn.NewPool(conn.PoolConfig{Register: p.nic.register, Size: size})
+	if p.pools[key] == nil {
+		p.pools[key] = conn.NewPool(conn.PoolConfig{Register: p.nic.register, Size: key.size})
 	}
-	return p.pools[size]
+	return p.pools[key]
 }

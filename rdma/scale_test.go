@@ -65,7 +65,7 @@ func TestThousandConnections(t *testing.T) {
 	})
 
 	const ends = 2*n + 2
-	const registered = ends * (conn.DefaultReceives + conn.DefaultSends) * conn.DefaultSize
+	const registered = ends * (FirstReceives + FirstSends) * conn.DefaultSize
 	c := m.counters()
 	require.Equal(t, ends, c.QPs)
 	require.Equal(t, ends, c.CQs)
