@@ -49,8 +49,8 @@
 // first, and may grow to the same of those it announced as the most. A side grows its window
 // by posting n more receives and counting them as grants, which it may when a report is due, or is
 // then, with T by the new window, and no report is on its way that the peer has not counted.
-// When that is useful is its own affair: this implementation doubles a window that was used up
-// within 10 ms, and takes what it needs for messages that are borrowed.
+// When that is useful is its own affair: this implementation grows a window that was used up
+// twice within 10 ms, and takes what it needs for messages that are borrowed.
 //
 // A side shrinks its window by not posting again a receive that a probe arrived in, while it
 // has more than at first. What the peer was granted it cannot take back; so a side that has not

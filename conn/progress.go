@@ -110,6 +110,7 @@ func (c *Conn) receive(i int, e *Completion) {
 		c.stats.BytesReceived += uint64(n)
 	}
 	c.stats.MessagesReceived++
+	c.growIfQuick()
 	if c.flow.stopSeen && !stopped {
 		c.out.discard()
 		c.wr.signal()

@@ -143,8 +143,7 @@ func (c *Conn) flush() {
 	}
 	c.out.kick = false
 	for c.flow.controlDue(c.out.left()) && c.flow.controlAllowed() && c.out.controls < Reserve {
-		c.growIfQuick()
-		if c.err != nil || !c.post(controlID, Buffer{}, c.flow.sendControl(c.out.left()), false) {
+		if !c.post(controlID, Buffer{}, c.flow.sendControl(c.out.left()), false) {
 			return
 		}
 		c.out.controls++

@@ -24,14 +24,14 @@ const (
 // no queue pair takes one back. So the side that has not written for a while returns them:
 // it sends probes, and the other keeps the receives that these arrive in.
 type growth struct {
-	lease    func() (*Lease, error) // nil if nothing ever grows
-	timer    *time.Timer            // runs as long as there is something to give back
-	reported time.Time              // when a report had to be sent last
-	refused  time.Time              // when lease failed last
-	have     int                    // buffers at the last look
-	sent     uint64                 // Stats.BytesSent then
-	wide     bool                   // the peer's window has grown
-	owed     int                    // probes that are still to be sent to return that
+	lease   func() (*Lease, error) // nil if nothing ever grows
+	timer   *time.Timer            // runs as long as there is something to give back
+	usedUp  time.Time              // when the peer had used up its window last
+	refused time.Time              // when lease failed last
+	have    int                    // buffers at the last look
+	sent    uint64                 // Stats.BytesSent then
+	wide    bool                   // the peer's window has grown
+	owed    int                    // probes that are still to be sent to return that
 }
 
 // more leases one more buffer for s, if there can be one.
@@ -59,16 +59,17 @@ func (c *Conn) moreSends() bool {
 	return ok
 }
 
-// growIfQuick is called before a report is sent on its own: the peer has used most of its
-// window. It lets the window grow if that did not take long.
+// growIfQuick is called when data has arrived. If the peer has used up its window, and did so
+// last a short while ago, the window grows: to all that there may be, since so many more make a
+// report due, which half of them might not.
 func (c *Conn) growIfQuick() {
-	if c.flow.own == c.flow.most || !c.flow.reportDue() {
+	if c.flow.own == c.flow.most || !c.flow.starved() {
 		return
 	}
-	last := c.growth.reported
-	c.growth.reported = time.Now()
-	if c.growth.reported.Sub(last) < growWithin {
-		c.grow(min(c.flow.own, c.flow.most-c.flow.own))
+	last := c.growth.usedUp
+	c.growth.usedUp = time.Now()
+	if c.growth.usedUp.Sub(last) < growWithin && c.err == nil {
+		c.grow(c.flow.most - c.flow.own)
 	}
 }
 
