@@ -143,7 +143,7 @@ var strangers = map[string]struct {
 }
 
 // TestStrangers: whatever the other end does, it costs this connection alone, with an error
-// that says what was wrong, and not one byte more than the connection has from the start.
+// that says what was wrong, and no memory but for what this side writes itself: one slab.
 func TestStrangers(t *testing.T) {
 	eachSoftLink(t, softnic.Config{}, func(t *testing.T, l link) {
 		// Receives that are smaller than what the stranger can send.
@@ -170,7 +170,8 @@ func TestStrangers(t *testing.T) {
 						_, err = io.Copy(victim, unevenly([32]byte{}, 1<<30))
 					}
 					require.ErrorContains(t, err, test.wants)
-					require.Equal(t, before, registered())
+					require.LessOrEqual(t, registered(), before+1)
+					require.LessOrEqual(t, victim.(*conn.Conn).Stats().Receives, conn.DefaultReceives)
 				})
 			}
 		})
@@ -210,7 +211,7 @@ func TestStrangersAtRandom(t *testing.T) {
 			s.end()
 			require.Error(t, <-wrote)
 			<-read // a stream may have ended as it should
-			require.Equal(t, before, registered())
+			require.LessOrEqual(t, registered(), before+1)
 			require.NoError(t, victim.Close())
 		}
 	})
