@@ -20,6 +20,7 @@ func (e *end) Addr() netip.Addr   { return e.addr }
 func (e *end) MTU() int           { return roce.MaxMTU }
 func (e *end) Get(n int) *Packet  { return Get(n) }
 func (e *end) Flush()             {}
+func (e *end) Buffer() int        { return 0 }
 func (e *end) Counters() Counters { return e.count.snapshot() }
 
 // deliver gives a packet to the receiver, unless it is damaged. Its caller has entered

@@ -29,6 +29,9 @@ type Link interface {
 	// Flush sends what Send only queued. A sender calls it when it has nothing
 	// more to send for now. No link here waits for it; a sender calls it all the same.
 	Flush()
+	// Buffer returns how many bytes of packets, each taken for Held(its size), wait for
+	// their reader at an end like this one before others are lost. It returns 0 where none are, or that is not known.
+	Buffer() int
 	// Counters returns what happened so far.
 	Counters() Counters
 	// Close leaves the network. When it returns no call of the receiver runs or

@@ -32,6 +32,7 @@ func (l *router) Addr() netip.Addr   { return l.wire.Addr() }
 func (l *router) MTU() int           { return min(l.wire.MTU(), l.port.MTU()) }
 func (l *router) Get(n int) *Packet  { return l.wire.Get(n) }
 func (l *router) Flush()             { l.wire.Flush() }
+func (l *router) Buffer() int        { return l.wire.Buffer() }
 func (l *router) Counters() Counters { return l.wire.Counters().add(l.port.Counters()) }
 
 func (l *router) Send(p *Packet) {

@@ -78,6 +78,7 @@ func Share(open func(Receiver) (Link, error), ready func(), r Receiver) (*Shared
 func (l *Shared) Addr() netip.Addr   { return l.wire.Addr() }
 func (l *Shared) MTU() int           { return l.wire.MTU() }
 func (l *Shared) Get(n int) *Packet  { return l.wire.Get(n) }
+func (l *Shared) Buffer() int        { return l.wire.Buffer() }
 func (l *Shared) Counters() Counters { return l.wire.Counters().add(l.count.snapshot()) }
 
 // Send sends by shared memory if that leads to the packet's destination.

@@ -35,6 +35,20 @@ func UDP(addr netip.Addr, r Receiver) (Link, error) {
 	return u, nil
 }
 
+// Held is what a packet of n bytes occupies of a socket's buffer, at least in Linux on
+// loopback: a power of two with room for the headers of networks and for what the kernel
+// keeps behind each packet, and the kernel's note of it (__ip_append_data and struct sk_buff:
+// 50 packets of 4112 bytes were held by 425,984 bytes, 184 of 1040). Packets that came
+// together take less.
+func Held(n int) int {
+	const headers, behind, note = 64, 320, 256
+	size := 1
+	for size < n+headers+behind {
+		size *= 2
+	}
+	return size + note
+}
+
 // Bursty is a link that gives its receiver many packets at once.
 type Bursty interface {
 	Link
@@ -47,6 +61,7 @@ type Bursty interface {
 type udpEnd struct {
 	addr    netip.Addr
 	mtu     int
+	buffer  int
 	receive Receiver
 	ids     idHistory // owned by who receives
 	count   counters
@@ -59,6 +74,7 @@ func newUDPEnd(addr netip.Addr, r Receiver) udpEnd {
 func (u *udpEnd) Addr() netip.Addr   { return u.addr }
 func (u *udpEnd) MTU() int           { return u.mtu }
 func (u *udpEnd) Get(n int) *Packet  { return Get(n) }
+func (u *udpEnd) Buffer() int        { return u.buffer }
 func (u *udpEnd) Counters() Counters { return u.count.snapshot() }
 
 // admit makes p a packet that can be sent, or drops it.

@@ -38,6 +38,7 @@ func listenUDP(addr netip.Addr, r Receiver) (*udp, error) {
 		u.file.Close()
 		return nil, err
 	}
+	u.buffer = readBuffer(fd)
 	u.out.segment = true
 	u.in.open(u)
 	go u.read(raw)

@@ -88,6 +88,13 @@ func growBuffers(fd int) {
 	}
 }
 
+// readBuffer is how much a socket holds of what is not read yet, as Linux counts it: what
+// packets occupy, see Held. It is 0 if that cannot be known.
+func readBuffer(fd int) int {
+	size, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUF)
+	return size
+}
+
 // rawAddress has room for the address of either family.
 type rawAddress [unix.SizeofSockaddrInet6]byte
 

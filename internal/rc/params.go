@@ -20,10 +20,12 @@ type Params struct {
 	Unreliable bool
 }
 
+// DefaultWindow is that of Params.
+const DefaultWindow = 128
+
 const (
-	defaultDepth  = 16
-	defaultWindow = 128
-	maxWindow     = 1 << 16
+	defaultDepth = 16
+	maxWindow    = 1 << 16
 )
 
 // Receiving is what a queue pair learns on its way to ReadyToReceive.

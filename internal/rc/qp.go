@@ -41,7 +41,7 @@ func New(h Host, p Params) *QP {
 		p.Depth = defaultDepth
 	}
 	if p.Window <= 0 {
-		p.Window = defaultWindow
+		p.Window = DefaultWindow
 	}
 	q := &QP{host: h}
 	if p.Unreliable {

@@ -22,8 +22,9 @@ type requester struct {
 	attr   Sending
 	wait   time.Duration // the transport timer, 0 for none
 	window seq
-	every  seq    // an acknowledgement is wanted for one in so many packets
-	piece  uint32 // packets of one READ request's answer at most: see askable
+	room
+	every seq    // an acknowledgement is wanted for one in so many packets
+	piece uint32 // packets of one READ request's answer at most: see askable
 
 	works  works
 	oldest seq
@@ -57,6 +58,7 @@ func (r *requester) start(a Sending) {
 func (r *requester) reset() {
 	r.works.clear()
 	r.retry = retry{}
+	r.room = room{}
 }
 
 // flush completes everything in the queue: the oldest work with s, the rest flushed.
@@ -127,7 +129,10 @@ func (r *requester) mayGo(t *task) bool {
 	if t.Op == OpRead {
 		n = seq(r.askable(t))
 	}
-	return r.next-r.oldest+n <= r.window && (!t.Op.isAnswered() || r.reads < r.attr.Reads)
+	if r.next-r.oldest+n > r.window || t.Op.isAnswered() && r.reads >= r.attr.Reads {
+		return false
+	}
+	return r.hasRoom(n)
 }
 
 var errLocal = errors.New("work cannot be carried out")

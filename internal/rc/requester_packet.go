@@ -92,9 +92,9 @@ func (r *requester) sendRead(now time.Time, t *task, p []byte) int {
 }
 
 // wantsAck says whether a packet inside a message asks for an acknowledgement:
-// one in a few, and the one that closes the window.
+// one in a few, and the one that closes the window or takes the last room.
 func (r *requester) wantsAck() bool {
-	return r.next-r.asked >= r.every-1 || r.next-r.oldest == r.window-1
+	return r.next-r.asked >= r.every-1 || r.next-r.oldest == r.window-1 || r.isLast()
 }
 
 // sent moves past the packet just written, which takes n sequence numbers.
@@ -102,6 +102,7 @@ func (r *requester) sent(now time.Time, t *task, n uint32, ask bool) {
 	if r.next < r.newest {
 		r.q.counters.RequestsRepeated++
 	}
+	r.take(seq(n))
 	r.next += seq(n)
 	r.newest = max(r.newest, r.next)
 	r.packet += n

@@ -82,6 +82,8 @@ type NIC struct {
 	keyVariant uint32
 	pages      map[uint32]*uar // doorbell pages by number
 
+	destinations map[destinationKey]*destination
+
 	ready     []*qp // queue pairs to be served, after those being served
 	serving   []*qp
 	served    int  // of them
@@ -147,6 +149,7 @@ func newNIC(cfg *Config) (*NIC, error) {
 	}
 	n.files, n.flushing, n.pages = map[*file]bool{}, map[*qp]bool{}, map[uint32]*uar{}
 	n.qps, n.cqs, n.mrs = map[uint32]*qp{}, map[uint32]*cq{}, map[uint32]*mr{}
+	n.destinations = map[destinationKey]*destination{}
 	n.srqs, n.pds = map[uint32]bool{}, map[uint32]bool{}
 	n.keyIndex, n.late, n.held = map[uint32]bool{}, map[*cq]bool{}, map[*cq][]prm.Completion{}
 	// Numbers start somewhere else on each NIC, so that mixing NICs up shows.

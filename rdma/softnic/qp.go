@@ -50,6 +50,7 @@ type qp struct {
 	proto      transport
 	connection *rc.QP // the protocol, if it is one
 	congestion
+	share     share
 	datagrams *ud.QP // the protocol, if it is that
 
 	// Send queue.
@@ -170,6 +171,7 @@ func (n *NIC) dropQP(q *qp) {
 	q.sendCQ.forget(q)
 	q.recvCQ.forget(q)
 	n.addProtocolCounters(q.proto.Counters())
+	q.leave()
 	delete(n.qps, q.qpn)
 	delete(n.flushing, q)
 	n.unschedule(q)
@@ -193,7 +195,7 @@ func (q *qp) newTransport() {
 		q.proto = q.datagrams
 		return
 	}
-	q.connection = rc.New(q, rc.Params{Depth: len(q.slots), Unreliable: q.kind == uapi.QPTypeUC})
+	q.connection = rc.New(q, rc.Params{Depth: len(q.slots), Window: q.nic.window(), Unreliable: q.kind == uapi.QPTypeUC})
 	q.proto = q.connection
 }
 
@@ -215,6 +217,7 @@ func (q *qp) reset() {
 	q.recvCQ.forget(q)
 	n.addProtocolCounters(q.proto.Counters())
 	q.proto.Reset()
+	q.leave()
 	q.state = uapi.QPReset
 	q.attr = uapi.QueryQPResp{}
 	q.head, q.rung, q.blueFlameBad = 0, false, false
@@ -270,6 +273,7 @@ func (q *qp) serve(now time.Time) (did int) {
 		did++
 	}
 	q.checkRate(now)
+	q.begin()
 	sent := q.pass(now)
 	did += sent
 	for ; ; sent++ {
@@ -289,6 +293,7 @@ func (q *qp) serve(now time.Time) (did int) {
 		}
 		did++
 	}
+	q.end()
 	if q.rung && q.sending() && q.hasSlot() {
 		n.schedule(q)
 	}

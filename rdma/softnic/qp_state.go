@@ -142,10 +142,14 @@ func (q *qp) moveProtocol(from, to uint8) error {
 	switch {
 	case to == uapi.QPRTR:
 		q.setPath()
-		return q.connection.StartReceive(rc.Receiving{
+		err := q.connection.StartReceive(rc.Receiving{
 			PeerQPN: a.DestQPNum, MTU: verbs.MTU(a.PathMTU).Bytes(), PSN: a.RqPsn & verbs.MaxPSN,
 			Access: rcAccess(a.QPAccessFlags), Reads: int(a.MaxDestRdAtomic), RNRTimer: a.MinRnrTimer,
 		})
+		if err == nil {
+			q.join()
+		}
+		return err
 	case to == uapi.QPRTS && from == uapi.QPRTR:
 		q.rung = true
 		err := q.connection.StartSend(rc.Sending{
