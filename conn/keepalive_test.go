@@ -28,8 +28,9 @@ func requireLost(t *testing.T, err error, plane Plane, is error) {
 	require.ErrorContains(t, err, plane.String())
 }
 
-// TestKeepAliveProbes: an idle connection is probed, by both sides, with little, for as
-// long as it lasts, whether or not anybody reads.
+// TestKeepAliveProbes: an idle connection is probed with little, for as long as it lasts,
+// whether or not anybody reads. Who gets a probe need not send one: here the sides look at the
+// same moments, and chance says who is first.
 func TestKeepAliveProbes(t *testing.T) {
 	for name, reads := range map[string]bool{"nobody reads": false, "both read": true} {
 		for _, receives := range []int{MinReceives, MinReceives + 1, 16} {
@@ -45,10 +46,9 @@ func TestKeepAliveProbes(t *testing.T) {
 						}
 					}
 					time.Sleep(time.Hour)
-					for _, c := range []*Conn{p.a, p.b} {
-						require.Greater(t, c.Stats().Probes, uint64(60))
-						require.Less(t, c.Stats().MessagesSent, uint64(1000))
-					}
+					probes := p.a.Stats().Probes + p.b.Stats().Probes
+					require.Greater(t, probes, uint64(time.Hour/(20*time.Second)))
+					require.Less(t, p.a.Stats().MessagesSent+p.b.Stats().MessagesSent, uint64(2000))
 					_, err := p.a.Write([]byte("x"))
 					require.NoError(t, err)
 					if !reads {
