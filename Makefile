@@ -31,7 +31,7 @@ race:
 # what an emulated process cannot see: flags of its mappings, memory it may not write.
 ARM64 = internal/mmio internal/ring internal/prm internal/uapi internal/rxeabi internal/roce internal/link internal/rc internal/ud \
         internal/pcap internal/ifc internal/pciconfig internal/perftest rdma/softnic/trace \
-        rdma/mlx5 rdma/mlx5/region rdma/mlx5/cq rdma/mlx5/qp rdma/mlx5/internal/device rdma/internal/ledger rdma/internal/nic \
+        rdma/mlx5 rdma/mlx5/region rdma/mlx5/cq rdma/mlx5/qp rdma/mlx5/srq rdma/mlx5/internal/device rdma/internal/ledger rdma/internal/nic \
         bootstrap listener
 check-arm64:
 	@set -e; for p in $(ARM64); do \

@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"rdma/internal/nic"},
 	{"rdma/mlx5/internal/device", "rdma/rxe"},
 	{"rdma/mlx5"},
-	{"rdma/mlx5/region", "rdma/mlx5/cq"},
+	{"rdma/mlx5/region", "rdma/mlx5/cq", "rdma/mlx5/srq"},
 	{"rdma/mlx5/qp"},
 	{"rdma/softnic", "bootstrap", "conn"},
 	{"rdma/mlx5/internal/mlx5test"},

@@ -36,14 +36,14 @@ func (a *act) add(name, format string, args ...any) {
 
 // kinds are what fields of that name hold.
 var kinds = map[string]string{
-	"PDHandle": "pd", "SendCQHandle": "cq", "RecvCQHandle": "cq", "CQHandle": "cq", "QPHandle": "qp", "MRHandle": "mr",
+	"PDHandle": "pd", "SendCQHandle": "cq", "RecvCQHandle": "cq", "CQHandle": "cq", "QPHandle": "qp", "SRQHandle": "srq", "MRHandle": "mr",
 	"UARHandle": "uar", "CompChannel": "fd", "AsyncFD": "fd", "UARPage": "page", "Register": "page", "UserIndex": "user index",
 	"UserHandle": "user", "DestQPNum": "qpn", "RqPsn": "psn", "SqPsn": "psn",
 	"BufAddr": "address", "RecordAddr": "address", "Start": "address", "HcaVa": "address",
 }
 
 // optional are the kinds whose 0 is none.
-var optional = []string{"fd", "qpn", "psn", "page"}
+var optional = []string{"fd", "qpn", "psn", "page", "srq"}
 
 // number is the value of a field.
 func (n *names) number(name string, v uint64) string {

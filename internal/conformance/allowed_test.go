@@ -27,8 +27,9 @@ const (
 		"that it would have to know. The kernel's default is off too."
 	whyBind = "libmlx5 reserves room in every entry for binding a memory window, which it would need 192 bytes for, unless the program names the " +
 		"operations it will post. We have no such operation. With named operations the sizes are equal."
-	whyLazy = "We map a static doorbell page when the kernel assigns a register in it to a queue pair, libmlx5 all of them in advance."
-	whyGIDs = "Without a command for the GID table libibverbs collects it from sysfs, port by port."
+	whyWaiting = "libmlx5 makes room for receives whose memory the kernel has to bring back first (on-demand paging), which we do not have."
+	whyLazy    = "We map a static doorbell page when the kernel assigns a register in it to a queue pair, libmlx5 all of them in advance."
+	whyGIDs    = "Without a command for the GID table libibverbs collects it from sysfs, port by port."
 )
 
 // differences is the table of docs/conformance.md.
@@ -52,6 +53,11 @@ var differences = []allowed{
 	{"", "create completion queue", "AsyncFD", "0", "fd1", whyEvents},
 	{"", "create completion queue", "AsyncFD may be ignored", "0", "yes", whyEvents},
 	{"", "create queue pair", "AsyncFD", "0", "fd1", whyEvents},
+	{"", "create queue pair", "IsSRQ", "0x1", "0", "That there is a shared receive queue, which the native form tells by having its handle."},
+	{"", "create shared receive queue", "form", "write 0x20", "native", whyWrite},
+	{"", "create shared receive queue", "AsyncFD", "0", "fd1", whyEvents},
+	{"", "create shared receive queue", "MaxWR", "0x7", "0xf", whyWaiting},
+	{"", "destroy shared receive queue", "form", "write 0x23", "native", whyWrite},
 	{"", "create queue pair", "MaxSendSGE", "0x2", "0x1", whySizes},
 	{"", "create queue pair", "MaxSendSGE", "0xe", "0xc", whySizes},
 	{"", "create queue pair", "MaxRecvSGE", "0x4", "0x3", whySizes},
@@ -74,6 +80,8 @@ var differences = []allowed{
 	{"old kernel", "map doorbell page", order, elsewhere, elsewhere, whyLazy},
 	{"old kernel", "create completion queue, refused", order, none, there, whyNativeFirst},
 	{"old kernel", "create queue pair, refused", order, none, there, whyNativeFirst},
+	{"old kernel", "create shared receive queue, refused", order, none, there, whyNativeFirst},
+	{"old kernel", "destroy shared receive queue, refused", order, none, there, whyNativeFirst},
 	{"old kernel", "destroy completion queue, refused", order, none, there, whyNativeFirst},
 	{"old kernel", "destroy queue pair, refused", order, none, there, whyNativeFirst},
 	{"old kernel", "query device", order, none, there, whyGIDs},

@@ -73,6 +73,11 @@ func receiveAtOnce(pair, n int, into ...segment) []string {
 	return []string{"recv" + spaced(pair, n) + list(into)}
 }
 
+// receiveShared posts n receives to the shared receive queue.
+func receiveShared(n int, into ...segment) []string {
+	return []string{"recvsrq" + spaced(shared, n) + list(into)}
+}
+
 // arrived polls for n receives.
 func arrived(n int) []string { return call("poll", receives, n) }
 

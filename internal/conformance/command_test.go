@@ -35,6 +35,9 @@ var commands = map[uint32]string{
 	uapi.CmdCreateCQ:          "create completion queue",
 	uapi.CmdExCreateCQ:        "create completion queue",
 	uapi.CmdDestroyCQ:         "destroy completion queue",
+	uapi.CmdCreateSRQ:         "create shared receive queue",
+	uapi.CmdModifySRQ:         "modify shared receive queue",
+	uapi.CmdDestroySRQ:        "destroy shared receive queue",
 	uapi.CmdCreateQP:          "create queue pair",
 	uapi.CmdExCreateQP:        "create queue pair",
 	uapi.CmdModifyQP:          "modify queue pair",
@@ -66,6 +69,12 @@ var natives = map[[2]uint16]native{
 		uapi.AttrCreateCQCompVector: "CompVector", uapi.AttrCreateCQFlags: "Flags", uapi.AttrCreateCQEventFD: "AsyncFD"}},
 	{uapi.ObjectCQ, uapi.MethodCQDestroy}: {"destroy completion queue", map[uint16]string{
 		uapi.AttrDestroyCQHandle: "CQHandle"}},
+	{uapi.ObjectSRQ, uapi.MethodSRQCreate}: {"create shared receive queue", map[uint16]string{
+		uapi.AttrCreateSRQPD: "PDHandle", uapi.AttrCreateSRQUserHandle: "UserHandle", uapi.AttrCreateSRQMaxWR: "MaxWR",
+		uapi.AttrCreateSRQMaxSGE: "MaxSGE", uapi.AttrCreateSRQLimit: "SRQLimit", uapi.AttrCreateSRQType: "Type",
+		uapi.AttrCreateSRQEventFD: "AsyncFD"}},
+	{uapi.ObjectSRQ, uapi.MethodSRQDestroy}: {"destroy shared receive queue", map[uint16]string{
+		uapi.AttrDestroySRQHandle: "SRQHandle"}},
 	{uapi.ObjectQP, uapi.MethodQPCreate}: {"create queue pair", map[uint16]string{
 		uapi.AttrCreateQPPD: "PDHandle", uapi.AttrCreateQPSRQ: "SRQHandle", uapi.AttrCreateQPSendCQ: "SendCQHandle",
 		uapi.AttrCreateQPRecvCQ: "RecvCQHandle", uapi.AttrCreateQPUserHandle: "UserHandle", uapi.AttrCreateQPType: "QPType",
@@ -168,6 +177,12 @@ func (d *decoder) core(a *act, c *trace.Command) {
 		fields[uapi.ExCreateCQ](a, d.names, "", b)
 	case uapi.CmdDestroyCQ:
 		fields[uapi.DestroyCQ](a, d.names, "", b)
+	case uapi.CmdCreateSRQ:
+		fields[uapi.CreateSRQ](a, d.names, "", b)
+	case uapi.CmdModifySRQ:
+		fields[uapi.ModifySRQ](a, d.names, "", b)
+	case uapi.CmdDestroySRQ:
+		fields[uapi.DestroySRQ](a, d.names, "", b)
 	case uapi.CmdCreateQP:
 		fields[uapi.CreateQP](a, d.names, "", b)
 	case uapi.CmdExCreateQP:
@@ -227,6 +242,8 @@ func (d *decoder) driver(a *act, b []byte) {
 		fields[prm.AllocContextRequest](a, d.names, prefix, b)
 	case a.what == "create completion queue":
 		fields[prm.CreateCQRequest](a, d.names, prefix, b)
+	case a.what == "create shared receive queue":
+		fields[prm.CreateSRQRequest](a, d.names, prefix, b)
 	case a.what == "create queue pair":
 		fields[prm.CreateQPRequest](a, d.names, prefix, b)
 	case len(b) > 0:

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"math/bits"
 
 	"github.com/farwire/farwire/internal/prm"
 	"github.com/farwire/farwire/internal/uapi"
@@ -25,6 +26,15 @@ func (d *decoder) announce(what string, c *trace.Command, driver []byte) {
 		}
 		d.define("user", user)
 		d.queue(fmt.Sprintf("cq%d", d.count["cq"]+1), r.BufAddr, uint64(entries+1)*uint64(r.EntrySize), r.RecordAddr)
+	case "create shared receive queue":
+		r, q := view[prm.CreateSRQRequest](driver), view[uapi.CreateSRQ](input(c, uapi.AttrCoreIn))
+		if c.Object == uapi.ObjectSRQ {
+			q.MaxWR, q.MaxSGE = uint32(word(input(c, uapi.AttrCreateSRQMaxWR))), uint32(word(input(c, uapi.AttrCreateSRQMaxSGE)))
+			q.UserHandle = word(input(c, uapi.AttrCreateSRQUserHandle))
+		}
+		d.define("user", q.UserHandle)
+		entries := uint64(1) << bits.Len32(q.MaxWR)
+		d.queue(fmt.Sprintf("srq%d", d.count["srq"]+1), r.BufAddr, entries*uint64(prm.SharedStride(int(q.MaxSGE))), r.RecordAddr)
 	case "create queue pair":
 		r := view[prm.CreateQPRequest](driver)
 		user := view[uapi.CreateQP](input(c, uapi.AttrCoreIn)).UserHandle
@@ -77,6 +87,13 @@ func (d *decoder) made(what string, c *trace.Command) {
 		}
 		d.define("cq", handle)
 		d.define("cqn", uint64(view[prm.CreateCQResponse](output(c, uapi.AttrUHWOut)).CQN))
+	case "create shared receive queue":
+		handle := uint64(view[uapi.CreateSRQResp](core).SRQHandle)
+		if c.Object == uapi.ObjectSRQ {
+			handle = c.Find(uapi.AttrCreateSRQHandle).Result
+		}
+		d.define("srq", handle)
+		d.define("srqn", uint64(view[prm.CreateSRQResponse](output(c, uapi.AttrUHWOut)).SRQN))
 	case "create queue pair":
 		r := view[uapi.CreateQPResp](core)
 		handle, qpn := uint64(r.QPHandle), uint64(r.Qpn)
@@ -89,13 +106,15 @@ func (d *decoder) made(what string, c *trace.Command) {
 		d.define("uar", c.Find(prm.AttrUARHandle).Result)
 		d.define("page", word(output(c, prm.AttrUARPageNumber)))
 		d.define("offset", word(output(c, prm.AttrUARMapOffset)))
-	case "destroy completion queue", "destroy queue pair":
+	case "destroy completion queue", "destroy queue pair", "destroy shared receive queue":
 		for _, o := range c.Objects {
 			switch o.Kind {
 			case uapi.ObjectCQ:
 				delete(d.records, d.of("cq", uint64(o.Handle)))
 			case uapi.ObjectQP:
 				delete(d.records, d.of("qp", uint64(o.Handle)))
+			case uapi.ObjectSRQ:
+				delete(d.records, d.of("srq", uint64(o.Handle)))
 			}
 		}
 	}

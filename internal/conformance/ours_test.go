@@ -13,6 +13,7 @@ import (
 	"github.com/farwire/farwire/rdma/mlx5/cq"
 	"github.com/farwire/farwire/rdma/mlx5/qp"
 	"github.com/farwire/farwire/rdma/mlx5/region"
+	"github.com/farwire/farwire/rdma/mlx5/srq"
 	"github.com/farwire/farwire/rdma/softnic"
 	"github.com/farwire/farwire/rdma/verbs"
 )
@@ -25,12 +26,13 @@ type ours struct {
 	queues  map[int]*cq.Queue
 	events  map[int]chan struct{}
 	pairs   map[int]*qp.Pair
+	shared  map[int]*srq.Queue
 	waiting []qp.Entry
 }
 
 func newOurs(soft *softnic.NIC) *ours {
 	return &ours{soft: soft, regions: map[int]*region.Region{}, queues: map[int]*cq.Queue{},
-		events: map[int]chan struct{}{}, pairs: map[int]*qp.Pair{}}
+		events: map[int]chan struct{}{}, pairs: map[int]*qp.Pair{}, shared: map[int]*srq.Queue{}}
 }
 
 // arguments are the numbers of a call, taken one by one.
@@ -79,7 +81,17 @@ func (o *ours) call(t *testing.T, word string, a *arguments) (failed int, err er
 		_, err := o.pairs[a.next()].State()
 		return 0, err
 	case "recv":
-		return 0, o.receive(a)
+		return 0, o.receive(a, func(id int) receiver { return o.pairs[id] })
+	case "srq":
+		return 0, o.createShared(a)
+	case "limit":
+		return 0, o.shared[a.next()].SetLimit(a.next())
+	case "sharingqp":
+		return 0, o.createSharingPair(a)
+	case "recvsrq":
+		return 0, o.receive(a, func(id int) receiver { return o.shared[id] })
+	case "destroysrq":
+		return 0, o.shared[a.next()].Close()
 	case "send":
 		o.send(a)
 		return 0, nil
@@ -147,14 +159,32 @@ func (o *ours) createPair(a *arguments) (err error) {
 	return err
 }
 
+func (o *ours) createShared(a *arguments) (err error) {
+	id := a.next()
+	o.shared[id], err = srq.New(o.nic, srq.Config{Receives: a.next(), Segments: a.next()})
+	return err
+}
+
+func (o *ours) createSharingPair(a *arguments) (err error) {
+	id, done := a.next(), o.queues[a.next()]
+	c := qp.Config{ReceiveQueue: o.queues[a.next()], SRQ: o.shared[a.next()], Sends: a.next(), SendSegments: a.next(), Inline: a.next()}
+	o.pairs[id], err = qp.New(done, c)
+	return err
+}
+
 func (o *ours) connect(a *arguments) error {
 	p, peer, access := o.pairs[a.next()], o.pairs[a.next()], a.next()
 	a.rest = a.rest[4:] // what our driver chooses itself
 	return p.Connect(accesses[access], peer.Endpoint())
 }
 
-func (o *ours) receive(a *arguments) error {
-	p, n := o.pairs[a.next()], a.next()
+// receiver is what receives are posted to.
+type receiver interface {
+	Receive(id uint64, into ...region.Segment) error
+}
+
+func (o *ours) receive(a *arguments, of func(id int) receiver) error {
+	p, n := of(a.next()), a.next()
 	into := o.list(a)
 	for i := range n {
 		if err := p.Receive(uint64(i), into...); err != nil {

@@ -67,16 +67,12 @@ func qpnOf(b []byte) uint32   { return binary.BigEndian.Uint32(b[4:]) >> 8 }
 
 // work is an entry that the NIC fetched.
 func (d *decoder) work(r *trace.Record) *act {
-	if r.Queue == trace.ReceiveQueue {
-		a := &act{what: "receive of " + d.of("qpn", uint64(r.Number))}
-		a.add("fault", "%s", r.Reason)
-		a.add("at", "%s", d.of("address", r.Address))
-		for i := 0; i+prm.Unit <= len(r.Bytes); i += prm.Unit {
-			d.segment(a, fmt.Sprintf("segment %d ", i/prm.Unit), r.Bytes[i:])
-			if a.get(fmt.Sprintf("segment %d key", i/prm.Unit)) == terminator {
-				break // what lies behind is nobody's
-			}
-		}
+	switch r.Queue {
+	case trace.ReceiveQueue:
+		return d.receive(r, "qpn", r.Bytes)
+	case trace.SharedQueue:
+		a := d.receive(r, "srqn", r.Bytes[prm.Unit:])
+		a.add("link", "%x", r.Bytes[:prm.Unit])
 		return a
 	}
 	a := &act{what: "entry of " + d.of("qpn", uint64(r.Number))}
@@ -85,6 +81,20 @@ func (d *decoder) work(r *trace.Record) *act {
 	ring := d.rings[d.of("qpn", uint64(r.Number))]
 	d.entry(a, ring, r.Address, r.Bytes)
 	ring.put(r.Address, r.Bytes)
+	return a
+}
+
+// receive is a receive that the NIC fetched, of a queue with a number of that kind.
+func (d *decoder) receive(r *trace.Record, kind string, segments []byte) *act {
+	a := &act{what: "receive of " + d.of(kind, uint64(r.Number))}
+	a.add("fault", "%s", r.Reason)
+	a.add("at", "%s", d.of("address", r.Address))
+	for i := 0; i+prm.Unit <= len(segments); i += prm.Unit {
+		d.segment(a, fmt.Sprintf("segment %d ", i/prm.Unit), segments[i:])
+		if a.get(fmt.Sprintf("segment %d key", i/prm.Unit)) == terminator {
+			break // what lies behind is nobody's
+		}
+	}
 	return a
 }
 
@@ -182,7 +192,11 @@ func (d *decoder) completion(r *trace.Record) *act {
 	a.add("counter", "%d", e.WQECounter())
 	a.add("bytes", "%d", e.ByteCount())
 	a.add("immediate", "%#x", e.Imm())
-	a.add("user index", "%s", d.number("UserIndex", uint64(e.UserIndex())))
+	index := d.number("UserIndex", uint64(e.UserIndex()))
+	if srq, ok := d.known["srqn"][uint64(e.UserIndex())]; ok { // of version 0
+		index = srq
+	}
+	a.add("user index", "%s", index)
 	if e.Opcode().IsError() {
 		a.add("syndrome", "%v", e.Syndrome())
 	}

@@ -23,8 +23,10 @@ func do(name string, parts ...[]string) step {
 // others to themselves.
 const (
 	memory, writable, private = 0, 1, 2 // regions
-	sends, receives           = 0, 1    // completion queues
+	sends, receives, others   = 0, 1, 2 // completion queues
 	a, b, plain, odd, wide    = 0, 1, 2, 3, 4
+	shared                    = 0    // shared receive queue
+	one, two                  = 5, 6 // queue pairs of it
 
 	memorySize = 1 << 16
 	inlineMost = 220 // of b, as its request rounds up
@@ -34,7 +36,7 @@ const (
 // differently.
 func script(nic *mlx5.NIC) []step {
 	var m message
-	return slices.Concat(setUp(nic), everyOperation(&m), lists(&m), rings(&m), events(&m), tearDown(&m))
+	return slices.Concat(setUp(nic), everyOperation(&m), lists(&m), rings(&m), events(&m), sharing(nic, &m), tearDown(&m))
 }
 
 func setUp(nic *mlx5.NIC) []step {
@@ -126,11 +128,38 @@ func events(m *message) (all []step) {
 	return append(all, do("arm for sends", call("arm", sends, 0)), do("event of sends", m.write(a), call("event", sends)))
 }
 
+// sharing is two queue pairs with a shared receive queue, whose completions go to two
+// queues, so that receives do not become free in the order they were taken in. Each is made
+// when another one has gone: with as many more the drivers take doorbell pages differently.
+func sharing(nic *mlx5.NIC, m *message) []step {
+	across := func() []string {
+		return slices.Concat(receiveShared(3, anywhere), m.send(one), m.send(two), m.send(one),
+			call("poll", others, 1), arrived(2))
+	}
+	return []step{
+		do("shared receive queue", call("srq", shared, 5, 2), call("cq", others, 64)),
+		do("queue pairs of it, in the places of others", call("destroyqp", odd), call("sharingqp", one, sends, receives, shared, 8, 2, 28),
+			call("destroyqp", plain), call("sharingqp", two, sends, others, shared, 4, 1, 28)),
+		do("connect them", connect(nic, one, one, peerWrite), connect(nic, two, two, peerNothing)),
+		do("limit", receiveShared(2, anywhere), call("limit", shared, 1), call("limit", shared, 0)),
+		do("shared receives", m.send(two), m.send(one), call("poll", others, 1), arrived(1)),
+		do("shared receives of several segments", receiveShared(2, segment{memory, 16384, 2}, anywhere),
+			receiveShared(1, segment{memory, 16384, 2}, segment{private, 0, 9}, anywhere), receiveShared(1),
+			m.send(one), m.send(two), m.send(one), sent(two, post{op: opSend, flags: signaled}), call("poll", others, 2), arrived(2)),
+		do("shared receives, freed in another order", times(30, across)),
+		do("queue pair with completions", receiveShared(4, anywhere), m.send(one), m.send(two), m.send(one), call("destroyqp", one)),
+		do("the other one", m.send(two), call("poll", others, 2),
+			times(9, func() []string {
+				return slices.Concat(receiveShared(1, anywhere), m.send(two), call("poll", others, 1))
+			})),
+		do("destroy them", call("destroyqp", two), call("destroysrq", shared), call("destroycq", others)),
+	}
+}
+
 func tearDown(m *message) []step {
 	return []step{
 		do("fail", receive(b, anywhere), receive(b), call("fail", b), arrived(2), sent(b, m.of(post{op: opSend}))),
-		do("destroy queue pairs", call("destroyqp", a), call("destroyqp", b), call("destroyqp", plain),
-			call("destroyqp", odd), call("destroyqp", wide)),
+		do("destroy queue pairs", call("destroyqp", a), call("destroyqp", b), call("destroyqp", wide)),
 		do("destroy completion queues", call("destroycq", sends), call("destroycq", receives)),
 		do("deregister", call("deregmr", memory), call("deregmr", writable), call("deregmr", private)),
 		{"close", call("close")},

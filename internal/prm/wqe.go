@@ -149,7 +149,9 @@ func PutTerminator(seg []byte) {
 // PutNext writes the link to the next entry, which a shared receive queue's
 // entries start with, to the first unit of seg.
 func PutNext(seg []byte, next uint16) {
-	s := (*[Unit]byte)(seg)
-	*s = [Unit]byte{}
-	binary.BigEndian.PutUint16(s[2:], next)
+	first, second := NextWords(next)
+	putWords(seg, first, second)
 }
+
+// NextWords is what PutNext writes, as CtrlWords is a control segment.
+func NextWords(next uint16) (first, second uint64) { return BE64(uint64(next) << 32), 0 }

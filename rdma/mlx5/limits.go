@@ -15,6 +15,8 @@ type Limits struct {
 	Completions      int    // of a completion queue, a power of two
 	SendBlocks       int    // basic blocks, of 64 bytes, of a send ring, a power of two
 	Receives         int    // of a receive ring, a power of two
+	SharedReceives   int    // of a shared receive queue, one less than a power of two
+	SharedSegments   int    // of a receive there
 	Segments         int    // of an entry or a receive
 	ReadSegments     int    // of a read
 	SendBytes        int    // length of an entry in the ring
@@ -25,6 +27,7 @@ type Limits struct {
 	Atomics          bool   // there are atomics, and peers may be granted them
 	MemoryRegions    int
 	QueuePairs       int
+	SharedQueues     int // shared receive queues
 	CompletionQueues int
 }
 
@@ -36,6 +39,8 @@ func limits(dev *device.Device, port verbs.PortAttr) Limits {
 		Completions:      powerOfTwo(min(uint64(a.MaxCQE)+1, ring.MaxCompletions)),
 		SendBlocks:       powerOfTwo(min(uint64(c.MaxSendBlocks), ring.MaxWork)),
 		Receives:         powerOfTwo(min(uint64(c.MaxReceives), ring.MaxWork)),
+		SharedReceives:   powerOfTwo(min(uint64(a.MaxSRQWR)+1, uint64(c.MaxSharedReceives)+1, ring.MaxWork)) - 1,
+		SharedSegments:   int(a.MaxSRQSGE),
 		Segments:         int(a.MaxSGE),
 		ReadSegments:     int(a.MaxSGERead),
 		SendBytes:        min(int(c.MaxSendEntry), prm.MaxUnits*prm.Unit),
@@ -46,6 +51,7 @@ func limits(dev *device.Device, port verbs.PortAttr) Limits {
 		Atomics:          a.AtomicCap != 0,
 		MemoryRegions:    int(a.MaxMR),
 		QueuePairs:       int(a.MaxQP),
+		SharedQueues:     int(a.MaxSRQ),
 		CompletionQueues: int(a.MaxCQ),
 	}
 }

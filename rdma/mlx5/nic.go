@@ -46,7 +46,7 @@ func (n *NIC) Address() (Address, error) {
 }
 
 // Event is an asynchronous event: of the port (Port is its number), of a queue
-// pair (QPN), of a completion queue, or of the device. verbs.EventDeviceFatal is
+// pair (QPN), of a shared receive queue (SRQN), of a completion queue, or of the device. verbs.EventDeviceFatal is
 // the last: nothing completes after it.
 type Event = nic.Event
 

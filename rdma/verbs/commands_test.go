@@ -212,6 +212,39 @@ var commands = []struct {
 		step: step{want: "INVOKE_WRITE driver 1\n0x2 in 1700000000000000\n0x0 in 0800000000000000"},
 	},
 	{
+		name: "create shared receive queue",
+		call: func(t *testing.T, c *Context) (func(), error) {
+			out := make([]byte, 8)
+			q, err := c.CreateSRQ(CreateSRQ{UserHandle: 0x1122, PD: 9, MaxWR: 7, MaxSGE: 3, In: []byte{1, 2, 3, 4, 5, 6, 7, 8, 9}, Out: out})
+			return func() {
+				require.Equal(t, SRQ{Handle: 6, MaxWR: 15, MaxSGE: 4}, q)
+				require.Equal(t, byte(1), out[0])
+			}, err
+		},
+		step: step{
+			want: "INVOKE_WRITE driver 1\n0x2 in 2000000000000000\n" +
+				"0x0 in 0000000000000000221100000000000009000000070000000300000000000000\n" +
+				"0x1 out 16\n0x1000 in 010203040506070809\n0x1001 out 8",
+			reply: map[uint16][]byte{1: le(uint32(6), uint32(15), uint32(4), uint32(0)), 0x1001: {1}},
+		},
+	},
+	{
+		name: "set limit of shared receive queue",
+		call: func(t *testing.T, c *Context) (func(), error) { return nil, c.LimitSRQ(6, 5) },
+		step: step{want: "INVOKE_WRITE driver 1\n0x2 in 2100000000000000\n0x0 in 06000000020000000000000005000000"},
+	},
+	{
+		name: "destroy shared receive queue",
+		call: func(t *testing.T, c *Context) (func(), error) {
+			async, err := c.DestroySRQ(6)
+			return func() { require.Equal(t, uint32(2), async) }, err
+		},
+		step: step{
+			want:  "INVOKE_WRITE driver 1\n0x2 in 2300000000000000\n0x0 in 00000000000000000600000000000000\n0x1 out 4",
+			reply: map[uint16][]byte{1: le(uint32(2))},
+		},
+	},
+	{
 		name: "create queue pair",
 		call: func(t *testing.T, c *Context) (func(), error) {
 			out := make([]byte, 40)

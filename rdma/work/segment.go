@@ -16,6 +16,13 @@ type Segment struct {
 	LKey   uint32
 }
 
+// Buffer is the memory of one receive.
+type Buffer struct {
+	ID   uint64 // the caller's, for the completion
+	Into Segment
+	More []Segment // goes on where Into ends
+}
+
 // outside is the length of a segment that was not within its region. It is
 // longer than a segment can be.
 const outside = math.MaxUint32

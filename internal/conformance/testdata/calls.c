@@ -22,6 +22,7 @@ static ssize_t gid_count;
 static struct ibv_mr *regions[MOST];
 static struct ibv_cq *queues[MOST];
 static struct ibv_qp *pairs[MOST];
+static struct ibv_srq *shared[MOST];
 
 /* The sends that wait for "ring". */
 static struct ibv_send_wr sends[LINKS];
@@ -140,6 +141,43 @@ static void create_pair(void)
 	check(pairs[id] != NULL, "queue pair");
 }
 
+static void create_shared(void)
+{
+	struct ibv_srq_init_attr attr = {};
+	int id = slot();
+
+	attr.attr.max_wr = next();
+	attr.attr.max_sge = next();
+	check((shared[id] = ibv_create_srq(pd, &attr)) != NULL, "shared receive queue");
+}
+
+static void limit_shared(void)
+{
+	struct ibv_srq_attr attr = {};
+	int id = slot();
+
+	attr.srq_limit = next();
+	check(!ibv_modify_srq(shared[id], &attr, IBV_SRQ_LIMIT), "limit");
+}
+
+/* A queue pair that takes receives of a shared receive queue. */
+static void create_sharing_pair(void)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_type = IBV_QPT_RC, .pd = pd, .comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+		.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND,
+	};
+	int id = slot();
+
+	attr.send_cq = queues[slot()];
+	attr.recv_cq = queues[slot()];
+	attr.srq = shared[slot()];
+	attr.cap.max_send_wr = next();
+	attr.cap.max_send_sge = next();
+	attr.cap.max_inline_data = next();
+	check((pairs[id] = ibv_create_qp_ex(context, &attr)) != NULL, "queue pair");
+}
+
 static uint32_t psn(int id) { return 0x123456 + id; }
 
 static void connect_pair(void)
@@ -191,8 +229,8 @@ static void query_pair(void)
 	check(!ibv_query_qp(pairs[slot()], &attr, IBV_QP_STATE, &init), "query queue pair");
 }
 
-/* Posts several receives into the same memory at once. */
-static void post_receives(void)
+/* Posts several receives into the same memory at once, to a queue pair or a shared queue. */
+static void post_receives(int to_shared)
 {
 	struct ibv_sge into[SEGMENTS];
 	struct ibv_recv_wr wr[LINKS], *bad;
@@ -205,7 +243,7 @@ static void post_receives(void)
 		wr[i] = (struct ibv_recv_wr){
 			.wr_id = i, .sg_list = into, .num_sge = segments, .next = i < n - 1 ? &wr[i + 1] : NULL,
 		};
-	check(!ibv_post_recv(pairs[id], wr, &bad), "receive");
+	check(!(to_shared ? ibv_post_srq_recv(shared[id], wr, &bad) : ibv_post_recv(pairs[id], wr, &bad)), "receive");
 }
 
 static void add_send(void)
@@ -325,7 +363,12 @@ int main(void)
 		else if (CALL("qp")) create_pair();
 		else if (CALL("connect")) connect_pair();
 		else if (CALL("query")) query_pair();
-		else if (CALL("recv")) post_receives();
+		else if (CALL("recv")) post_receives(0);
+		else if (CALL("srq")) create_shared();
+		else if (CALL("limit")) limit_shared();
+		else if (CALL("sharingqp")) create_sharing_pair();
+		else if (CALL("recvsrq")) post_receives(1);
+		else if (CALL("destroysrq")) check(!ibv_destroy_srq(shared[slot()]), "destroy shared receive queue");
 		else if (CALL("send")) add_send();
 		else if (CALL("ring")) ring();
 		else if (CALL("poll")) failed = poll_queue();

@@ -39,6 +39,7 @@ var connectX = []suite{
 	{"./rdma/mlx5/region", "."},
 	{"./rdma/mlx5/cq", "."},
 	{"./rdma/mlx5/qp", "."},
+	{"./rdma/mlx5/srq", "."},
 	{"./rdma", "^Test(ConnConformance(Unequal)?|TLS|Yamux|BothWays|HTTP.*|PeerThatNeverReads|OpenAndClose|SimultaneousClose|CloseUnderWrite|TwoProcesses|PeerKilled.*|KernelDeviceRemoval)$"},
 	{"./cmd/farwire", "^TestOurDriverAgainst"},
 	{"./examples/echo", "^TestKernel"},

@@ -17,6 +17,7 @@ type Pair struct {
 	QPN      uint32
 	Sends    *Sends
 	Receives *Receives // nil, or one that takes none, if there is no receive ring
+	Shared   *Shared   // of the shared receive queue that it takes receives of, or nil
 
 	// Ghost marks a queue pair that the kernel refused to destroy. Its
 	// completions are of no interest to anyone.
@@ -40,4 +41,7 @@ type Entry struct {
 
 // Rooms is how many completions a ring of a queue pair may leave in its
 // completion queue.
-type Rooms struct{ N uint32 }
+type Rooms struct {
+	N      uint32
+	Shared *Shared // the ring is this one's: queue pairs with the same one leave N together
+}

@@ -12,6 +12,7 @@ type Event struct {
 	Type verbs.EventType
 	Port uint8  // of port events
 	QPN  uint32 // of queue pair events: the number of one that is open
+	SRQN uint32 // of events of shared receive queues, the same
 }
 
 // Subscribe makes f hear of every event until stop is called; f may still be
@@ -55,7 +56,7 @@ func (d *Device) dispatch(e verbs.Event) {
 		out.Port = uint8(e.Element)
 	default:
 		o := d.registry.get(e.Element)
-		out.QPN = o.qpn
+		out.QPN, out.SRQN = o.qpn, o.srqn
 		if o.owner != nil && e.Type == verbs.EventCQError {
 			o.owner.Failed(true)
 		}

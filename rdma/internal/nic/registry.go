@@ -11,10 +11,11 @@ type registry struct {
 	subscribers map[uint64]func(Event)
 }
 
-// object is a completion queue or, if it has no owner, a queue pair.
+// object is a completion queue or, if it has no owner, a queue pair or a shared receive
+// queue.
 type object struct {
-	owner CQOwner
-	qpn   uint32
+	owner     CQOwner
+	qpn, srqn uint32
 }
 
 func (r *registry) init() {
@@ -37,9 +38,15 @@ func (d *Device) AddCQ(owner CQOwner) uint64 { return d.registry.add(object{owne
 func (d *Device) AddQP() uint64 { return d.registry.add(object{}) }
 
 // NumberQP tells the number of the queue pair that was created with id.
-func (d *Device) NumberQP(id uint64, qpn uint32) { d.registry.number(id, qpn) }
+func (d *Device) NumberQP(id uint64, qpn uint32) { d.registry.number(id, object{qpn: qpn}) }
 
-// Remove ends AddCQ or AddQP.
+// AddSRQ returns the user handle to create a shared receive queue with.
+func (d *Device) AddSRQ() uint64 { return d.registry.add(object{}) }
+
+// NumberSRQ tells the number of the shared receive queue that was created with id.
+func (d *Device) NumberSRQ(id uint64, srqn uint32) { d.registry.number(id, object{srqn: srqn}) }
+
+// Remove ends AddCQ, AddQP or AddSRQ.
 func (d *Device) Remove(id uint64) { d.registry.remove(id) }
 
 // add returns the object's handle, which is not used again.
@@ -51,10 +58,10 @@ func (r *registry) add(o object) uint64 {
 	return r.last
 }
 
-func (r *registry) number(id uint64, qpn uint32) {
+func (r *registry) number(id uint64, o object) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.objects[id] = object{qpn: qpn}
+	r.objects[id] = o
 }
 
 func (r *registry) remove(id uint64) {

@@ -102,16 +102,21 @@ func (q *Queue) pair(e *prm.CQEWords) *ledger.Pair {
 	return p
 }
 
-// other fills in c from e, which is no success of an entry or receive that is outstanding.
+// other fills in c from e, which is no success of an entry or a receive of the queue pair's own
+// that is outstanding.
 func other(e prm.CQE, p *ledger.Pair, c *Completion) {
 	ok := false
 	switch e.Opcode() {
+	case prm.CQEReceive, prm.CQEReceiveImm, prm.CQEWriteImm:
+		if p.Shared != nil && shared(e, p.Shared, c) {
+			return
+		}
 	case prm.CQERequesterError:
 		var entry ledger.Entry
 		entry, ok = p.Sends.Retire(e.WQECounter())
 		c.ID, c.Op = entry.ID, Op(entry.Op)
 	case prm.CQEResponderError:
-		c.ID, ok = p.Receives.Retire(e.WQECounter())
+		c.ID, ok = retire(p, e.WQECounter())
 		c.Ring, c.Op = Receives, Receive
 	}
 	if !ok { // it cannot be true; nothing was retired
@@ -119,6 +124,30 @@ func other(e prm.CQE, p *ledger.Pair, c *Completion) {
 		return
 	}
 	c.Status, c.Syndrome, c.Vendor = status(e.Syndrome()), uint8(e.Syndrome()), e.VendorSyndrome()
+}
+
+// shared fills in c from e, the success of a receive of a shared receive queue, if one is
+// outstanding.
+func shared(e prm.CQE, l *ledger.Shared, c *Completion) (ok bool) {
+	if c.ID, ok = l.Retire(e.WQECounter()); !ok {
+		return false
+	}
+	c.Ring, c.Op, c.Bytes, c.Solicited = Receives, Receive, e.ByteCount(), e.Solicited()
+	if o := e.Opcode(); o != prm.CQEReceive {
+		c.Imm, c.HasImm = e.Imm(), true
+		if o == prm.CQEWriteImm {
+			c.Op = ReceiveWrite
+		}
+	}
+	return true
+}
+
+// retire retires a receive.
+func retire(p *ledger.Pair, counter uint16) (id uint64, ok bool) {
+	if p.Shared != nil {
+		return p.Shared.Retire(counter)
+	}
+	return p.Receives.Retire(counter)
 }
 
 // fetched is how many bytes an entry brought into local memory. The byte count of

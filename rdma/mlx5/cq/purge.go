@@ -10,7 +10,8 @@ import (
 // has destroyed it, so no more of them come; other queue pairs' may come
 // meanwhile, behind those found here. The entries that stay move up towards the
 // producer, each keeping the owner bit of the place it moves to, and the
-// consumer's counter moves past the gap.
+// consumer's counter moves past the gap. Receives of a shared receive queue are
+// free again.
 func (q *Queue) purge(key device.Key) {
 	first := q.ring
 	for _, _, ok := q.next(); ok; _, _, ok = q.next() {
@@ -21,6 +22,9 @@ func (q *Queue) purge(key device.Key) {
 		from.Back()
 		e := q.at(&from)
 		if q.dev.KeyOf(e) == key {
+			if p := q.dev.Pair(e); p != nil && p.Shared != nil && !e.Opcode().IsSend() {
+				p.Shared.Retire(e.WQECounter())
+			}
 			continue
 		}
 		to.Back()

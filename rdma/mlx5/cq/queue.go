@@ -45,6 +45,7 @@ type Queue struct {
 	ring  ring.Completion
 	wide  uint32 // one more than the events taken when last armed for any completion
 	rooms nic.Rooms
+	rings map[*ledger.Shared]int // queue pairs here, by the shared receive queue of each
 
 	recent     *ledger.Pair // of the last completion, by its entry's key
 	recentWord uint32
@@ -150,7 +151,20 @@ func (q *Queue) Close() error {
 func (q *Queue) Attach(r ledger.Rooms) (handle uint32, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.kernel.Handle, q.rooms.Attach(r.N)
+	n := r.N
+	if q.rings[r.Shared] > 0 {
+		n = 0 // counted already
+	}
+	if err := q.rooms.Attach(n); err != nil {
+		return 0, err
+	}
+	if r.Shared != nil {
+		if q.rings == nil {
+			q.rings = map[*ledger.Shared]int{}
+		}
+		q.rings[r.Shared]++
+	}
+	return q.kernel.Handle, nil
 }
 
 // Detach undoes Attach once no completion of the ring can come any more. It is
@@ -158,7 +172,15 @@ func (q *Queue) Attach(r ledger.Rooms) (handle uint32, err error) {
 func (q *Queue) Detach(r ledger.Rooms) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.rooms.Detach(r.N)
+	n := r.N
+	if r.Shared != nil {
+		if q.rings[r.Shared]--; q.rings[r.Shared] > 0 {
+			n = 0 // others' completions may come
+		} else {
+			delete(q.rings, r.Shared)
+		}
+	}
+	q.rooms.Detach(n)
 }
 
 // Abandon ends the use of the queue by a ring whose completions may still come:

@@ -7,6 +7,7 @@ import (
 	"github.com/farwire/farwire/internal/ring"
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/cq"
+	"github.com/farwire/farwire/rdma/mlx5/srq"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -21,6 +22,11 @@ type Config struct {
 	SendSegments    int // segments of an entry; 0 is 1
 	ReceiveSegments int // segments of a receive; 0 is 1
 	Inline          int // inline bytes of an entry; what a ring holds anyway is 28
+
+	// SRQ is the shared receive queue whose receives the peer's messages take, instead of
+	// those of a ring of the queue pair's own: Receives and ReceiveSegments must be 0 then.
+	// It must be of the same NIC.
+	SRQ *srq.Queue
 
 	// ReceiveQueue is where receives complete; nil is where entries do. It must be
 	// of the same NIC.
@@ -53,6 +59,9 @@ func (g geometry) bytes() uint32        { return g.receiveBytes() + g.blocks*prm
 func (c Config) plan(nic mlx5.Limits) (g geometry, l Limits, err error) {
 	if c.Sends < 1 || c.Receives < 0 || c.SendSegments < 0 || c.ReceiveSegments < 0 || c.Inline < 0 {
 		return g, l, fmt.Errorf("sends, receives, segments or inline bytes out of range: %+v", c)
+	}
+	if c.SRQ != nil && (c.Receives != 0 || c.ReceiveSegments != 0) {
+		return g, l, fmt.Errorf("%d receives of %d segments beside a shared receive queue", c.Receives, c.ReceiveSegments)
 	}
 	l.Message, l.Atomics = nic.Message, nic.Atomics
 	if err := c.planSends(nic, &g, &l); err != nil {

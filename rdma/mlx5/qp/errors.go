@@ -15,7 +15,7 @@ var (
 	// ErrRoom is returned for an entry or a receive that finds its ring full.
 	ErrRoom = work.ErrRoom
 	// ErrNoReceives is returned for a receive of a queue pair that has no receive
-	// ring.
+	// ring, or takes those of a shared receive queue.
 	ErrNoReceives = work.ErrNoReceives
 	// ErrOp is returned for an entry whose Op is none of this package's.
 	ErrOp = work.ErrOp

@@ -11,6 +11,7 @@ import (
 	"github.com/farwire/farwire/rdma/mlx5"
 	"github.com/farwire/farwire/rdma/mlx5/cq"
 	"github.com/farwire/farwire/rdma/mlx5/internal/device"
+	"github.com/farwire/farwire/rdma/mlx5/srq"
 	"github.com/farwire/farwire/rdma/verbs"
 )
 
@@ -31,6 +32,7 @@ type Pair struct {
 	mem    *hostmem.Memory
 	ledger *ledger.Pair
 	rings  [2]attached // by Ring
+	srq    *srq.Queue  // nil if there is none
 
 	control nic.Pair // its lock is taken before send.mu and receive.mu
 
@@ -47,7 +49,8 @@ type attached struct {
 // New is an unconnected queue pair of done's NIC, whose completions go to done.
 // It starts at a random packet sequence number. A queue pair with no receive ring
 // takes no messages, so its peer only reads and writes this process's regions
-// through it.
+// through it, unless it is made with a shared receive queue. Its entries may leave as many
+// completions as that holds, together with the other queue pairs of both queues.
 //
 // It is an error if the rounded Sends or Receives, or another size of c, is more
 // than a queue pair of the NIC holds or than 1<<15, which the error names; if the
@@ -69,6 +72,10 @@ func (p *Pair) make(done *cq.Queue, c Config) error {
 	if c.ReceiveQueue.NIC() != p.nic {
 		return errors.New("completion queues are of two NICs")
 	}
+	if c.SRQ != nil && c.SRQ.NIC() != p.nic {
+		return errors.New("shared receive queue is of another NIC")
+	}
+	p.srq = c.SRQ
 	g, l, err := c.plan(p.nic.Limits())
 	if err != nil {
 		return err
@@ -98,29 +105,41 @@ func (p *Pair) make(done *cq.Queue, c Config) error {
 func (p *Pair) attach(sends, receives *cq.Queue, g geometry) error {
 	p.rings[Sends] = attached{sends, ledger.Rooms{N: uint32(p.limits.Sends)}}
 	p.rings[Receives] = attached{receives, ledger.Rooms{N: uint32(p.limits.Receives)}}
+	var shared *device.SRQ
+	if p.srq != nil {
+		l, kernel, err := p.srq.Attach()
+		if err != nil {
+			return err
+		}
+		shared = kernel
+		p.rings[Receives].rooms = ledger.Rooms{N: l.Capacity(), Shared: l}
+	}
 	var handles [2]uint32
 	for i, a := range p.rings {
 		var err error
 		if handles[i], err = a.queue.Attach(a.rooms); err != nil {
-			detach(p.rings[:i])
+			p.detach(p.rings[:i])
 			return err
 		}
 	}
-	if err := p.create(handles, g); err != nil {
-		detach(p.rings[:])
+	if err := p.create(handles, shared, g); err != nil {
+		p.detach(p.rings[:])
 		return err
 	}
 	return nil
 }
 
-// detach gives the rooms of rings back.
-func detach(rings []attached) {
+// detach gives the rooms of rings back, and leaves the shared receive queue.
+func (p *Pair) detach(rings []attached) {
 	for _, a := range rings {
 		a.queue.Detach(a.rooms)
 	}
+	if p.srq != nil {
+		p.srq.Detach()
+	}
 }
 
-func (p *Pair) create(handles [2]uint32, g geometry) (err error) {
+func (p *Pair) create(handles [2]uint32, shared *device.SRQ, g geometry) (err error) {
 	if p.record, err = p.dev.NewRecord(); err != nil {
 		return err
 	}
@@ -131,11 +150,12 @@ func (p *Pair) create(handles [2]uint32, g geometry) (err error) {
 	p.ledger = &ledger.Pair{
 		Sends:    ledger.NewSends(g.blocks, uint32(p.limits.Sends)),
 		Receives: ledger.NewReceives(max(1, g.receives), g.receives),
+		Shared:   p.rings[Receives].rooms.Shared,
 	}
 	p.kernel, err = p.dev.CreateQP(device.QPRequest{
 		Buf: p.mem.Addr(), Bytes: uint64(g.bytes()), Record: p.record.Addr,
 		Blocks: g.blocks, Receives: g.receives, Shift: g.shift,
-		SendCQ: handles[Sends], ReceiveCQ: handles[Receives],
+		SendCQ: handles[Sends], ReceiveCQ: handles[Receives], SRQ: shared,
 		Cap: p.limits.caps(), Ledger: p.ledger,
 	})
 	if err != nil {
@@ -188,7 +208,10 @@ func (p *Pair) Room(r Ring) int {
 // Destroy destroys the queue pair and frees its rings. The NIC runs none of its
 // entries, reads and writes no memory for it, and its completions that were not
 // polled are gone, once Destroy returns nil. The entries of its peer's queue pair
-// fail once their retries end.
+// fail once their retries end. Of a shared receive queue those receives are free again whose
+// completions are gone, and nobody is told which: a program that goes on with the others
+// has Fail, and then verbs.EventLastWQEReached, and polls what there is, before it destroys
+// the queue pair.
 //
 // If the kernel refuses, that is the error. The queue pair then counts as
 // destroyed all the same, but the kernel's may still complete its entries, which
@@ -202,11 +225,14 @@ func (p *Pair) destroy() error {
 		for _, a := range p.rings {
 			a.queue.Purge(p.kernel)
 		}
-		detach(p.rings[:])
+		p.detach(p.rings[:])
 	})
 	if err != nil {
 		for _, a := range p.rings {
 			a.queue.Abandon(a.rooms)
+		}
+		if p.srq != nil {
+			p.srq.Detach() // which the kernel will refuse to destroy
 		}
 		p.dev.Keep(p.mem, nil)
 		return fmt.Errorf("destroy queue pair: %w", err)

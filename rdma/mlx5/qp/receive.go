@@ -8,6 +8,7 @@ import (
 	"github.com/farwire/farwire/rdma/internal/ledger"
 	"github.com/farwire/farwire/rdma/internal/nic"
 	"github.com/farwire/farwire/rdma/mlx5/region"
+	"github.com/farwire/farwire/rdma/work"
 )
 
 // receiver is the receive ring.
@@ -40,11 +41,7 @@ func (p *Pair) Receive(id uint64, into ...region.Segment) error {
 }
 
 // Buffer is the memory of one receive, for ReceiveAll.
-type Buffer struct {
-	ID   uint64 // the caller's, for the completion
-	Into region.Segment
-	More []region.Segment // goes on where Into ends
-}
+type Buffer = work.Buffer
 
 // ReceiveAll is Receive for each of buffers in turn, at less than the cost of as many
 // calls: the NIC is told once. It stops at the first that cannot be posted, and returns

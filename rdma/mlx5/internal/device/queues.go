@@ -91,6 +91,7 @@ type QPRequest struct {
 	Shift     uint32 // log2 of a receive's bytes; 0 without a receive ring
 	SendCQ    uint32
 	ReceiveCQ uint32
+	SRQ       *SRQ // nil for none
 	Cap       verbs.QPCap
 	Ledger    *ledger.Pair // QPN is filled in
 }
@@ -140,11 +141,16 @@ func (d *Device) createQP(q *QP, r QPRequest) error {
 		request.Flags, request.Register = prm.QPUARPageIndex, q.Bell.page
 	}
 	var response prm.CreateQPResponse
+	var shared *uint32
+	if r.SRQ != nil {
+		shared = &r.SRQ.Handle
+	}
 	made, err := d.Context().CreateQP(verbs.CreateQP{
 		UserHandle: q.id,
 		PD:         d.Domain(),
 		SendCQ:     r.SendCQ,
 		RecvCQ:     r.ReceiveCQ,
+		SRQ:        shared,
 		Cap:        r.Cap,
 		Type:       verbs.RC,
 		In:         prm.Bytes(&request),
