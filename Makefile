@@ -51,6 +51,7 @@ vm:
 .PHONY: vm-mlx5
 vm-mlx5:
 	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -timeout 30m -run '^TestKernel' ./internal/connectx
+	FARWIRE_VM_KERNELS=$(KERNELS) $(GO) test -count=1 -timeout 30m -run '^TestVMNIC(GuestsTalk|TwoCards)$$' ./cmd/farwire
 	$(GO) run ./internal/vmtest/vmrun -nic ib -kernels $(KERNELS)
 	$(GO) run ./internal/vmtest/vmrun -nic eth -kernels $(KERNELS)
 

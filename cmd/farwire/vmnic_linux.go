@@ -24,7 +24,7 @@ func serveVMs(ctx, accepting context.Context, path string, nic *softnic.NIC, log
 	}
 	stop := context.AfterFunc(accepting, func() { _ = ln.Close() })
 	defer stop()
-	fmt.Fprintf(stdout, "vm-nic: waiting at %s\n", path)
+	fmt.Fprintf(stdout, "vm-nic: waiting at %s\n%s", path, qemuNote(ctx))
 	for {
 		conn, err := ln.Accept()
 		if err != nil {
